@@ -80,6 +80,7 @@ SHARED = {
     "state/run_record.py",
     "state/schedule_record.py",
     "state/shared_message.py",
+    "state/signal_record.py",
     "state/task_record.py",
     "state/value_delta.py",
     "state/window_request.py",

@@ -34,6 +34,8 @@ LAYOUT = "layout"  # which replicas a volume is laid out for; also its id and do
 REPLICA = "replica"  # the lease of a process that uses a volume
 SPILL = "spill"  # asked for to learn the engine's clock
 HEARTBEAT = "heartbeat"  # a process that has the store open; also the name of its document
+SIGNALS = "signals"  # the document of a heartbeat with what it has measured lately
+AUDIT = "audit"  # the report of an audit; also the name of its document
 API_KEY = "api-key"  # who may ask a service
 OPERATIONS = "operations"  # what was done by hand, as a chain of hashes; also its id
 
@@ -73,6 +75,7 @@ KINDS = {
     REPLICA: OWN,
     SPILL: OWN,
     HEARTBEAT: OWN,
+    AUDIT: OWN,
     API_KEY: OWN,
     OPERATIONS: OWN,
 }

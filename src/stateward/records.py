@@ -649,6 +649,79 @@ class ReplicaInfo(Struct, frozen=True):
         return self.status == "alive"
 
 
+class Concern(Struct, frozen=True):
+    """What something happened to: a conversation, a workflow, a task …"""
+
+    kind: str
+    id: str
+
+
+class SignalPoint(Struct, frozen=True):
+    """What all processes measured in some seconds from `at` on.
+
+    `concerned` has by event ("suppressed", "conflicts" …) the newest few that it happened to.
+    """
+
+    at: datetime
+    seconds: float
+    replicas: int = 0  # processes that measured anything
+    lookups: int = 0  # that were answered or failed
+    lookup_p50: float | None = None  # seconds; None: no lookups
+    lookup_p95: float | None = None
+    lookup_p99: float | None = None
+    writes: int = 0
+    failures: int = 0  # reads and writes that failed, also where the caller was spared it
+    conflicts: int = 0
+    fenced: int = 0  # writes under a lease that another had by then
+    went_back: int = 0  # the store showed less than it had shown
+    suppressed: int = 0
+    dropped: int = 0
+    lost: int = 0
+    late: int = 0  # turns brought to the store after newer ones
+    context_breaks: int = 0
+    cache_hits: int = 0
+    cache_misses: int = 0
+    kept: int = 0  # turns that waited on the machines of the processes, at most
+    breakers_open: int = 0  # processes whose breaker was open
+    storage_bytes: int | None = None  # the last that is known
+    concerned: dict[str, tuple[Concern, ...]] = {}
+
+
+class Signals(Struct, frozen=True):
+    """What was measured over time. A point in which nobody measured anything is left out."""
+
+    since: datetime
+    until: datetime
+    step: float  # seconds of a point
+    points: tuple[SignalPoint, ...]
+    total: SignalPoint  # all of them together
+
+
+class AuditInfo(Struct, frozen=True):
+    """What an audit found, in short."""
+
+    id: str
+    kept_at: datetime | None = None  # by the store's clock
+    started: str = ""  # ISO 8601, UTC
+    title: str = ""  # what was audited, in words
+    target: str = ""
+    verdict: str = "unknown"
+    sentence: str = ""  # the verdict in one sentence
+    profile: str = ""
+    seed: int = 0
+    seconds: float = 0.0
+    interrupted: bool = False
+    answers: dict[str, int] = {}  # how many questions have which verdict
+    bytes: int = 0  # of the report
+
+
+class KeptAudit(Struct, frozen=True):
+    """An audit's report as it was kept: the `report.json` of it."""
+
+    info: AuditInfo
+    report: bytes
+
+
 class LoggedOperation(Struct, frozen=True):
     """One entry of the operations log: what somebody began to do by hand, or how that ended.
 

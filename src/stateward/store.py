@@ -6,7 +6,7 @@ import asyncio  # async only
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from copy import copy
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
@@ -59,12 +59,14 @@ from stateward.records import (
     ReplicaInfo,
     ScheduleInfo,
     Shaper,
+    Signals,
     TaskInfo,
     ThreadInfo,
     ThreadListener,
     WorkflowInfo,
 )
 from stateward.state.about import Labels
+from stateward.state.audits import Audits
 from stateward.state.changes import changes_after
 from stateward.state.context import read_context
 from stateward.state.effects import Effect, list_effects
@@ -83,6 +85,8 @@ from stateward.state.replica_record import listings, replicas_in
 from stateward.state.run_record import Machine
 from stateward.state.schedules import Schedule, list_schedules
 from stateward.state.scope import Scope
+from stateward.state.signal_record import SignalSpan
+from stateward.state.signals import signals_of
 from stateward.state.tallies import count_kinds, list_owners
 from stateward.state.task_record import TaskOptions
 from stateward.state.task_run import TaskRun
@@ -713,6 +717,11 @@ class Store:
         """What was done by hand in this namespace: who, what, when, and how it ended."""
         return OperationsLog(self._scope)
 
+    @property
+    def audits(self) -> Audits:
+        """The reports of audits that are kept in this namespace."""
+        return Audits(self._scope)
+
     # --- reading together -----------------------------------------------------------
 
     async def context(
@@ -820,7 +829,27 @@ class Store:
         three are missing. Those of a layered store are in its workflows' engine.
         """
         home = self._home
-        return replicas_in(await home.execute_here(listings(home.namespace)))
+        outcomes = await home.execute_here(listings(home.namespace))
+        return replicas_in(outcomes, home.world.now())
+
+    async def signals(
+        self,
+        since: float | timedelta = 3600.0,
+        step: float | None = None,
+        *,
+        replica: str | None = None,
+    ) -> Signals:
+        """What the processes that have the store open measured over time, all of them together.
+
+        From `since` ago, at most a day, in points of `step` seconds: at least 10, and without it so
+        many that there are at most 360 points. `replica` is the id of one process alone. Two round
+        trips. A process measures with each heartbeat; what it measured while the store was down is
+        there when the store is back. `within` a tenant the numbers are those of all tenants of
+        these processes, and whom something concerned is told of this tenant alone.
+        """
+        namespaces = dict.fromkeys((self._home.namespace, self._scope.namespace))
+        span = SignalSpan.of(since, step)
+        return await signals_of(self._home, tuple(namespaces), self._scope.namespace, span, replica)
 
     async def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.

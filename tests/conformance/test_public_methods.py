@@ -60,6 +60,7 @@ READ = {
     "Store.paused",
     "Store.ready",
     "Store.replicas",
+    "Store.signals",
     "Store.schedules",
     "Store.tasks",
     "Store.threads",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import asdict
@@ -172,7 +173,8 @@ def _number(after: str | None) -> int:
 
 def replicas(asked: PageRequest) -> RowPage:
     """Processes that have the store open, or had it within the last hour."""
-    rows = [_replica(info) for info in replicas_in(asked.ask(*listings(asked.namespace)))]
+    found = replicas_in(asked.ask(*listings(asked.namespace)), time.time())
+    rows = [_replica(info) for info in found]
     columns = ("id", "status", "version", "started", "last_beat", "reads", "writes", "failures")
     return RowPage((*columns, "kept", "read_p99_ms"), rows[: asked.limit])
 

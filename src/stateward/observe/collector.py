@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from stateward.observe import catalogue as metric
+from stateward.observe.concerned import Concerned
 from stateward.observe.consistency import PROBLEMS, Consistency
 from stateward.observe.counters import Counters, numbers
 from stateward.observe.metrics import Distribution, Family, Labels, Metrics, Sample, add_up
@@ -31,6 +32,7 @@ class Collector:
         self._world = world
         self.workers = None if folder is None else Workers(folder, self.snapshot, world)
         self.tenants = Tenants()
+        self.concerned = Concerned()
         self._recorders: dict[str, Recorder] = {}
         self._counters = Counters()
         self._sizes: dict[str, list[Sizes]] = {}
@@ -40,7 +42,7 @@ class Collector:
 
     def recorder(self, engine: str) -> Recorder:
         """The recorder of all engines with this name."""
-        return self._recorders.setdefault(engine, Recorder(engine, self.tenants))
+        return self._recorders.setdefault(engine, Recorder(engine, self.tenants, self.concerned))
 
     def include(self, engine: str, counters: Counters, sizes: Sizes, gauges: Gauges) -> None:
         """Read these at every snapshot; the counters are one book for all engines of a store."""

@@ -9,6 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 
+from stateward.observe.concerned import Concerned
 from stateward.observe.logs import log_going_back
 from stateward.ops import Applied, Commit, Entity, Fetch, Fetched, Head, Op
 
@@ -20,7 +21,8 @@ PROBLEMS = ("backwards", "reset", "fenced", "unknown")
 class Consistency:
     """The problems seen so far, and the leases taken over by kind."""
 
-    def __init__(self) -> None:
+    def __init__(self, concerned: Concerned) -> None:
+        self._concerned = concerned
         self.problems: Counter[str] = Counter()
         self.takeovers: Counter[str] = Counter()
         self.commits: dict[Entity, int] = {}
@@ -49,6 +51,7 @@ class Consistency:
         elif head.commits < before and head.exists:
             # Less than it has shown: an old replica, a failover, a restore.
             self.count("backwards")
+            self._concerned.note("went_back", entity)
             self.commits[entity] = head.commits  # said once; from here on it may only grow again
             log_going_back(entity, head, before)
         if fetched.reset:

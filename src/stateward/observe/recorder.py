@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from stateward.errors import StatewardError, StoreUnavailable
+from stateward.observe.concerned import Concerned
 from stateward.observe.consistency import ENTITIES, GENERATION, Consistency
 from stateward.observe.logs import WRITES_LOG, Sparing, log_failure, log_refusal, log_write
 from stateward.observe.metrics import (
@@ -118,10 +119,13 @@ class SeriesReading(NamedTuple):
 class Recorder:
     """The operations of one engine, counted and timed, and what they say about its consistency."""
 
-    def __init__(self, engine: str, tenants: Tenants | None = None) -> None:
+    def __init__(
+        self, engine: str, tenants: Tenants | None = None, concerned: Concerned | None = None
+    ) -> None:
         self.engine = engine
         self._tenants = tenants or Tenants()
-        self.consistency = Consistency()
+        self._concerned = concerned or Concerned()
+        self.consistency = Consistency(self._concerned)
         self.tracing: Tracing | None = None
         self.read_batches = Histogram(SIZES)
         self.write_batches = Histogram(SIZES)
@@ -188,6 +192,9 @@ class Recorder:
                 self.consistency.count("unknown")
         if isinstance(error, Exception):  # else the caller went away: no failure of the store
             self._tenants.failed(ops)
+            for op in ops:
+                if isinstance(op, Commit | Fetch):
+                    self._concerned.note("failures", op.entity)
             sparing = self._failed_writes if type(ops[0]) is Commit else self._failed_reads
             unlogged = sparing.unlogged(now)
             if unlogged is not None:
@@ -228,22 +235,28 @@ class Recorder:
             return
         name = OUTCOMES.get(type(outcome).__name__, "other")
         if name in SUPPRESSED:
-            self._suppressed(series, name, outcome, seconds)
+            self._suppressed(op, series, name, outcome, seconds)
             return
         series.refused(name, seconds)
         if type(op) is not Commit:
             return
         if type(outcome) is Fenced:
             self.consistency.count("fenced")
+            self._concerned.note("fenced", op.entity)
+        elif name == "conflict":
+            self._concerned.note("conflicts", op.entity)
         head = getattr(outcome, "head", None)
         if head is not None:
             self.consistency.see(op.entity, head)
         log_refusal(op, series.operation, name, outcome, seconds)
 
-    def _suppressed(self, series: Series, name: str, outcome: Any, seconds: float) -> None:
+    def _suppressed(self, op: Op, series: Series, name: str, outcome: Any, seconds: float) -> None:
         """A failure that the caller was spared is one all the same; who spares it also logs it."""
         error: StoreUnavailable = outcome.error
         series.refused(name, seconds, spared=_name(error))
+        assert type(op) is Commit
+        for event in ("failures", "suppressed", *(("dropped",) if name == "dropped" else ())):
+            self._concerned.note(event, op.entity)
         if error.applied == "unknown":
             self.consistency.count("unknown")
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from stateward.errors import InvalidInput, NotPermitted
 from stateward.kinds import (
+    AUDIT,
     BLOB,
     EFFECT,
     FORK,
@@ -118,7 +119,7 @@ class Asker(Struct, frozen=True):
 
     def _check_writes(self, op: Commit) -> None:
         kind = op.entity.kind
-        self.require("operate" if kind == OPERATIONS else "write")
+        self.require("operate" if kind in (OPERATIONS, AUDIT) else "write")
         if self.user is not None and kind not in PERSONAL:
             raise NotPermitted(f"this key is for one user, and a {kind} is not one user's alone")
         for write in op.writes:

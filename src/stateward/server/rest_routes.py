@@ -8,6 +8,7 @@ from typing import Any
 from stateward.server.openapi import document_of
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
+from stateward.server.rest_audits import AUDITS
 from stateward.server.rest_context import CONTEXT
 from stateward.server.rest_documents import DOCUMENTS
 from stateward.server.rest_effects import EFFECTS
@@ -19,6 +20,7 @@ from stateward.server.rest_operations import OPERATIONS_LOG
 from stateward.server.rest_questions import QUESTIONS
 from stateward.server.rest_replicas import REPLICAS
 from stateward.server.rest_schedules import SCHEDULES
+from stateward.server.rest_signals import SIGNALS
 from stateward.server.rest_storage import STORAGE
 from stateward.server.rest_tasks import TASKS
 from stateward.server.rest_threads import THREADS
@@ -54,6 +56,8 @@ ROUTES = (
     *REPLICAS,
     *OPERATIONS_LOG,
     *KEYS,
+    *SIGNALS,
+    *AUDITS,
     RestRoute(
         "GET", "/v1/openapi.json", "read", _openapi, "This API as OpenAPI 3.1", dict[str, Any]
     ),

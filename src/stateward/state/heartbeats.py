@@ -15,9 +15,12 @@ from stateward.errors import StatewardError
 from stateward.kinds import HEARTBEAT
 from stateward.layers.stack import Stack
 from stateward.observe.collector import Collector
-from stateward.ops import Commit, Entity
+from stateward.observe.metrics import Metrics
+from stateward.ops import Applied, Commit, Entity
+from stateward.records import ReplicaCounts
 from stateward.state.replica_record import Beat, Pulse, beating, closing
 from stateward.state.scope import Scope
+from stateward.state.signal_record import Gauge, Meter, Readings
 from stateward.world import AFTER_ERROR, Ticker, World, went_wrong
 
 logger = logging.getLogger("stateward.heartbeat")
@@ -36,7 +39,11 @@ class Heartbeats:
         self._collector = collector
         self._world: World = scope.world
         self._counters = scope.counters
+        self._background = scope.background
         self._pulse = Pulse(scope.counters)
+        self._meter = Meter(scope.counters)
+        self._readings = Readings()
+        self._ahead = 0.0  # how much the store's clock is ahead of ours
         self._entity: Entity | None = None
         self._started = 0.0
         self._process = 0
@@ -60,6 +67,7 @@ class Heartbeats:
             id = f"{self._world.name()}:{self._world.new_id()}"
             self._entity = Entity(self._namespace, HEARTBEAT, id)
             self._started = self._world.now()
+            self._readings = Readings()
             self._process = os.getpid()
             self._ticker = None
         # async only: begin
@@ -109,13 +117,16 @@ class Heartbeats:
         policy = self._stack.policy
         # Closing waits for what is under way: in an outage that must not be long.
         patience = policy.write_timeout if self._well else policy.read_timeout
-        if await self._send(beating(self._entity, self._world.new_op(), self._say()), patience):
+        said = self._say()
+        measured = self._readings.writes()
+        op = self._world.new_op()
+        if await self._send(beating(self._entity, op, said, measured), patience):
             self._written = True
 
     async def _send(self, commit: Commit, patience: float) -> bool:
         deadline = self._world.monotonic() + patience
         try:
-            await self._stack.execute_uncounted((commit,), deadline)
+            (outcome,) = await self._stack.execute_uncounted((commit,), deadline)
         except StatewardError as error:
             self._counters.heartbeats_failed += 1
             if self._well:  # once, not with every beat
@@ -125,6 +136,9 @@ class Heartbeats:
             self._well = False
             return False
         self._well = True
+        if isinstance(outcome, Applied):
+            self._readings.stored(outcome.version)
+            self._ahead = outcome.at - self._world.now()
         return True
 
     def _say(self) -> Beat:
@@ -132,6 +146,9 @@ class Heartbeats:
 
         host, _, pid = self._world.name().rpartition(":")
         kept = sum(stack.backlog.depth for stack in self._stacks)
+        metrics = self._collector.snapshot()
+        counts = self._pulse.counts(metrics, kept, self._stack.alarms.raised)
+        self._measure(metrics, counts)
         return Beat(
             host=host,
             pid=int(pid) if pid.isdigit() else 0,
@@ -142,8 +159,23 @@ class Heartbeats:
             replica=self._stack.replica,
             every=self._every,
             started=self._started,
-            counts=self._pulse.counts(self._collector.snapshot(), kept, self._stack.alarms.raised),
+            counts=counts,
         )
+
+    def _measure(self, metrics: Metrics, counts: ReplicaCounts) -> None:
+        """Another reading, also while the store is down: it is told when the store is back."""
+        is_open = any(stack.breaker != "closed" for stack in self._stacks)
+        now = Gauge(self._world.now() + self._ahead, counts.kept, is_open)
+        taken = self._collector.concerned.take()
+        if self._readings.add(self._meter.read(metrics, counts, now, taken)) and self._written:
+            self._background.start(self._look_at_sizes, "sizes")
+
+    async def _look_at_sizes(self) -> None:
+        """Every few minutes, and nobody waits for it."""
+        try:
+            await self._world.offload(self._collector.refresh)
+        except Exception as error:
+            went_wrong("stateward-sizes", error)
 
     async def close(self) -> None:
         """No more of them; others are told that this process has closed the store.
@@ -175,5 +207,6 @@ class Heartbeats:
         is_well = self._well and self._stack.is_open() and self._stack.breaker == "closed"
         if self._written and is_well:
             assert self._entity is not None
-            last = closing(self._entity, self._world.new_op(), self._say())
+            said = self._say()
+            last = closing(self._entity, self._world.new_op(), said, self._readings.writes())
             await self._send(last, policy.read_timeout)

@@ -1,8 +1,9 @@
 """What a process writes of itself into the store, and what others read there. No I/O.
 
 One entity for each process that has the store open, of the kind `heartbeat`. Its document is
-written anew with each beat, it is due when three beats are missing, and it expires an hour after
-the last: so the store's own clock says who lives, and the dead vanish by themselves.
+written anew with each beat, it is due when three beats are missing, and it expires a day after
+the last: so the store's own clock says who lives, and the dead vanish by themselves. What it has
+measured over time is kept with it: see `signal_record`.
 """
 
 from __future__ import annotations
@@ -18,10 +19,22 @@ from stateward.observe import catalogue as metric
 from stateward.observe.counters import Counters
 from stateward.observe.metrics import DURATIONS, Metrics, add_up, quantile
 from stateward.observe.recorder import READS
-from stateward.ops import Commit, Entity, Found, List, Listed, Op, Outcome, Put, SetHead
+from stateward.ops import (
+    Commit,
+    Entity,
+    Found,
+    List,
+    Listed,
+    Op,
+    Outcome,
+    Put,
+    SetHead,
+    Write,
+)
 from stateward.records import ReplicaCounts, ReplicaInfo, moment
 
-RETAIN = 3600.0  # seconds that a process is remembered after its last beat
+RETAIN = 86_400.0  # seconds that what a process has said is kept after its last beat
+SHOWN = 3600.0  # seconds that it is shown among the others
 MISSED = 3  # beats after which it is gone
 LISTED = 1000  # at most, those that live first
 CLOSED = "closed"
@@ -44,16 +57,16 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Beat, strict=False).decode
 
 
-def beating(entity: Entity, op: str, beat: Beat) -> Commit:
+def beating(entity: Entity, op: str, beat: Beat, measured: tuple[Write, ...] = ()) -> Commit:
     """It lives, and this is what it says."""
     head = SetHead(status="", due_in=MISSED * beat.every, retain=RETAIN)
-    return Commit(entity, op, (Put(HEARTBEAT, _encode(beat).decode()), head))
+    return Commit(entity, op, (Put(HEARTBEAT, _encode(beat).decode()), *measured, head))
 
 
-def closing(entity: Entity, op: str, beat: Beat) -> Commit:
+def closing(entity: Entity, op: str, beat: Beat, measured: tuple[Write, ...] = ()) -> Commit:
     """The same for the last time."""
     head = SetHead(status=CLOSED, due=0, retain=RETAIN)
-    return Commit(entity, op, (Put(HEARTBEAT, _encode(beat).decode()), head))
+    return Commit(entity, op, (Put(HEARTBEAT, _encode(beat).decode()), *measured, head))
 
 
 def listings(namespace: str) -> tuple[Op, ...]:
@@ -62,13 +75,17 @@ def listings(namespace: str) -> tuple[Op, ...]:
     return every, List(namespace, HEARTBEAT, due=True, reverse=True, limit=LISTED)
 
 
-def replicas_in(outcomes: Sequence[Outcome]) -> list[ReplicaInfo]:
-    """Those that live first, then those heard of last."""
+def replicas_in(outcomes: Sequence[Outcome], now: float) -> list[ReplicaInfo]:
+    """Those that live first, then those heard of last; the dead for an hour.
+
+    Only for that hour `now` is the reader's clock: who lives is told by the store's.
+    """
     every, overdue = outcomes
     assert isinstance(every, Listed)
     assert isinstance(overdue, Listed)
     missed = {found.entity: found.head.updated for found in overdue.entities}
-    infos = [_info(found, missed.get(found.entity)) for found in every.entities]
+    each = [_info(found, missed.get(found.entity)) for found in every.entities]
+    infos = [it for it in each if it.alive or it.beat_at.timestamp() > now - SHOWN]
     return sorted(infos, key=lambda it: (not it.alive, -it.beat_at.timestamp(), it.id))
 
 

@@ -9,6 +9,7 @@ from stateward.audit.config import read_config, thresholds_of
 from stateward.audit.prices import read_prices
 from stateward.audit.report import Report
 from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
+from stateward.cli.audit.keep import keep, place_of
 from stateward.cli.audit.options import add_options
 from stateward.cli.audit.output import changes_since, shown, write
 from stateward.cli.audit.run import judged, recorded, saved
@@ -49,6 +50,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     target, url = _one(options)
+    kept_in = place_of(options, target)
     config, prices = read_config(options.config), read_prices(options.prices)
     limits = thresholds_of(config.thresholds)
     if options.saved is not None:
@@ -61,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
     write(options, record, report)
     print(shown(options, report))
     changes = changes_since(options, report)
+    if kept_in is not None:
+        changes += keep(options, kept_in, report)
     if changes:
         print(changes, file=sys.stderr if options.json else sys.stdout)
     return exit_code(report)
@@ -70,7 +74,7 @@ def _one(options: argparse.Namespace) -> tuple[str | None, str | None]:
     """The target, if any was named, and where it keeps its state."""
     target, urls = next(iter(options.target), None), options.url or []
     if target is not None and ":" not in target:
-        meant = did_you_mean(target, ("clean", "compare", "init"))
+        meant = did_you_mean(target, ("clean", "compare", "init", "list", "show"))
         if meant:
             raise InvalidInput(
                 f"{target!r} is no target{meant}; a sub-command comes right after audit"

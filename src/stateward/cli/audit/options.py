@@ -74,6 +74,10 @@ def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
         add("--save", metavar="FILE", help="keep what was recorded, to be judged again")
         add("--from", dest="saved", metavar="FILE", help="judge what was saved; attack nothing")
         add("--baseline", metavar="FILE", help="a report.json to compare with")
+        add("--keep", action="store_true", help="keep the report in the audited store")
+        add("--keep-in", metavar="URL", help="keep it in this store instead")
+        within = "the namespace it is kept in (default)"
+        add("--keep-namespace", metavar="NAME", default="default", help=within)
     else:
         add("--require", metavar="NAME=VALUE,…", help="what is wanted: p95_ms=20,durability=pass")
 

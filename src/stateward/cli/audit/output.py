@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from stateward.audit.forms import baseline, junit, markdown, schema, terminal
+from stateward.audit.forms.baseline import Comparison
 from stateward.audit.forms.html import page
 from stateward.audit.record import Record
 from stateward.audit.report import Report
@@ -23,15 +24,17 @@ def write(options: argparse.Namespace, record: Record, report: Report) -> None:
     if options.save is not None:
         write_whole(options.save, msgspec.json.encode(record))
     if options.output is not None:
-        write_all(
-            options.output,
-            {
-                "report.json": schema.to_json(report),
-                "report.html": page.html(report).encode(),
-                "report.md": markdown.text(report).encode(),
-                "junit.xml": junit.xml(report).encode(),
-            },
-        )
+        write_all(options.output, forms_of(report))
+
+
+def forms_of(report: Report, changes: Comparison | None = None) -> dict[str, bytes]:
+    """Every form by the name of its file."""
+    return {
+        "report.json": schema.to_json(report),
+        "report.html": page.html(report, changes).encode(),
+        "report.md": markdown.text(report).encode(),
+        "junit.xml": junit.xml(report).encode(),
+    }
 
 
 def write_all(folder: str, contents: dict[str, bytes]) -> None:

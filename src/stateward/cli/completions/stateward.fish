@@ -50,8 +50,8 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --joining --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --spill --start-command --status --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' 'audit list' 'audit show' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve signals sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --joining --keep-in --keep-namespace --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --since --spill --start-command --status --step --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -91,6 +91,9 @@ complete -c stateward -n '_shtab_stateward_using audit' -l prices -xka "(__fish_
 complete -c stateward -n '_shtab_stateward_using audit' -l save -xka "(__fish_complete_path (commandline -ct))" -d 'keep what was recorded, to be judged again'
 complete -c stateward -n '_shtab_stateward_using audit' -l from -xka "(__fish_complete_path (commandline -ct))" -d 'judge what was saved; attack nothing'
 complete -c stateward -n '_shtab_stateward_using audit' -l baseline -xka "(__fish_complete_path (commandline -ct))" -d 'a report.json to compare with'
+complete -c stateward -n '_shtab_stateward_using audit' -l keep -d 'keep the report in the audited store'
+complete -c stateward -n '_shtab_stateward_using audit' -l keep-in -x -d 'keep it in this store instead'
+complete -c stateward -n '_shtab_stateward_using audit' -l keep-namespace -x -d 'the namespace it is kept in (default)'
 complete -c stateward -n '_shtab_stateward_using audit' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using audit; and test $_shtab_stateward_npos -eq 0' -a clean -d 'remove what a killed audit has left'
 complete -c stateward -n '_shtab_stateward_using audit clean' -s h -l help -d 'show this help message and exit'
@@ -130,6 +133,15 @@ complete -c stateward -n '_shtab_stateward_using audit init' -s h -l help -d 'sh
 complete -c stateward -n '_shtab_stateward_using audit init' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using audit init; and test $_shtab_stateward_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'where a class for your own memory is written (audit_target.py); or the word prices'
 complete -c stateward -n '_shtab_stateward_using audit init; and test $_shtab_stateward_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'where a list of prices is (prices.toml)'
+complete -c stateward -n '_shtab_stateward_using audit; and test $_shtab_stateward_npos -eq 0' -a list -d 'show the audits that a store keeps'
+complete -c stateward -n '_shtab_stateward_using audit list' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using audit list' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using audit list' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using audit; and test $_shtab_stateward_npos -eq 0' -a show -d 'show an audit that a store keeps, and what changed since'
+complete -c stateward -n '_shtab_stateward_using audit show' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using audit show' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using audit show' -l output -xka "(__fish_complete_directories)" -d 'write the forms of the report here'
+complete -c stateward -n '_shtab_stateward_using audit show' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a backup -d 'write all of a namespace into one file'
 complete -c stateward -n '_shtab_stateward_using backup' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using backup' -l namespace -x -d 'which one (default: default)'
@@ -293,6 +305,13 @@ complete -c stateward -n '_shtab_stateward_using serve' -l tls-cert -xka "(__fis
 complete -c stateward -n '_shtab_stateward_using serve' -l tls-key -xka "(__fish_complete_path (commandline -ct))" -d 'its private key'
 complete -c stateward -n '_shtab_stateward_using serve' -l insecure-local -d 'no key is needed on this machine'
 complete -c stateward -n '_shtab_stateward_using serve' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a signals -d 'show what the processes of a store measured over time'
+complete -c stateward -n '_shtab_stateward_using signals' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using signals' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using signals' -l since -x -d 'how far to look back: 30m, 6h, 1d (1h)'
+complete -c stateward -n '_shtab_stateward_using signals' -l step -x -d 'of a point: at least 10s (default: what fits a line)'
+complete -c stateward -n '_shtab_stateward_using signals' -l replica -x -d 'one process alone; stateward inspect URL replicas has ids'
+complete -c stateward -n '_shtab_stateward_using signals' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a sweep -d 'remove what has expired or was deleted'
 complete -c stateward -n '_shtab_stateward_using sweep' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using sweep' -l limit -x -d 'rows a step (default: 1000)'

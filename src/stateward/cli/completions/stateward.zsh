@@ -26,6 +26,7 @@ _shtab_stateward_commands() {
     rebalance:'move state between replicas'"'"' own volumes after their list has changed'
     restore:'put a backup into an empty namespace'
     serve:'put a store behind HTTP, for agents without a database password'
+    signals:'show what the processes of a store measured over time'
     sweep:'remove what has expired or was deleted'
     task:'run-once tasks'
     thread:conversations
@@ -43,6 +44,8 @@ _shtab_stateward_audit_commands() {
     clean:'remove what a killed audit has left'
     compare:'audit several targets and show them side by side'
     init:'write a template for a memory class of your own, or for prices'
+    list:'show the audits that a store keeps'
+    show:'show an audit that a store keeps, and what changed since'
   )
   _describe 'stateward audit commands' _commands
 }
@@ -157,6 +160,9 @@ _shtab_stateward_audit_options=(
   "--save[keep what was recorded, to be judged again]:FILE:_files"
   "--from[judge what was saved\; attack nothing]:FILE:_files"
   "--baseline[a report.json to compare with]:FILE:_files"
+  "--keep[keep the report in the audited store]"
+  "--keep-in[keep it in this store instead]:URL:"
+  "--keep-namespace[the namespace it is kept in (default)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -215,6 +221,25 @@ _shtab_stateward_audit_init_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_audit_init_defaults_added=0
+
+_shtab_stateward_audit_list_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_audit_list_defaults_added=0
+
+_shtab_stateward_audit_show_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--output[write the forms of the report here]:FOLDER:_files -/"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_audit_show_defaults_added=0
 
 _shtab_stateward_backup_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -499,6 +524,18 @@ _shtab_stateward_serve_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_serve_defaults_added=0
+
+_shtab_stateward_signals_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--since[how far to look back\: 30m, 6h, 1d (1h)]:TIME:"
+  "--step[of a point\: at least 10s (default\: what fits a line)]:TIME:"
+  "--replica[one process alone\; stateward inspect URL replicas has ids]:ID:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_signals_defaults_added=0
 
 _shtab_stateward_sweep_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -824,6 +861,7 @@ _shtab_stateward() {
         rebalance) _arguments -C -s $_shtab_stateward_rebalance_options ;;
         restore) _arguments -C -s $_shtab_stateward_restore_options ;;
         serve) _arguments -C -s $_shtab_stateward_serve_options ;;
+        signals) _arguments -C -s $_shtab_stateward_signals_options ;;
         sweep) _arguments -C -s $_shtab_stateward_sweep_options ;;
         task) _shtab_stateward_task ;;
         thread) _shtab_stateward_thread ;;
@@ -857,6 +895,8 @@ _shtab_stateward_audit() {
         clean) _arguments -C -s $_shtab_stateward_audit_clean_options ;;
         compare) _arguments -C -s $_shtab_stateward_audit_compare_options ;;
         init) _arguments -C -s $_shtab_stateward_audit_init_options ;;
+        list) _arguments -C -s $_shtab_stateward_audit_list_options ;;
+        show) _arguments -C -s $_shtab_stateward_audit_show_options ;;
       esac
   esac
 }

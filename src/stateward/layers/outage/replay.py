@@ -24,6 +24,7 @@ from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.neighbours import NearRecord
 from stateward.layers.outage.spill import SpillRecord
 from stateward.layers.redelivery import duplicate_of, log_of
+from stateward.observe.concerned import Concerned
 from stateward.observe.counters import Counters
 from stateward.ops import (
     Append,
@@ -95,12 +96,14 @@ class Replayer:
         capabilities: Capabilities,
         world: World,
         counters: Counters,
+        concerned: Concerned | None = None,
     ) -> None:
         self._below = below
         self._backlog = backlog
         self._capabilities = capabilities
         self._world = world
         self._counters = counters
+        self._concerned = concerned or Concerned()
         self._least = self._most = 0.0  # seconds by which the engine's clock is ahead of ours
         self._measured: float | None = None
         self._ends: dict[Entity, LogEnd] = {}  # where our own replays ended
@@ -331,6 +334,7 @@ class Replayer:
 
     def _came_late(self, record: SpillRecord, version: int) -> None:
         self._counters.late += 1
+        self._concerned.note("late", record.entity)
         logger.warning(
             "memory_write_late",
             extra={

@@ -24,6 +24,7 @@ from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, Alarms
 from stateward.observe.catalogue import BREAKER, SPILL_AGE, SPILL_DEPTH, Metric
 from stateward.observe.collector import Collector
+from stateward.observe.concerned import Concerned
 from stateward.observe.counters import Counters
 from stateward.observe.sizes import Sizes
 from stateward.observe.tenants import Tenants
@@ -80,6 +81,7 @@ class Stack:
         self._world = world
         self._workers = None if collector is None else collector.workers
         self.tenants = Tenants() if collector is None else collector.tenants
+        self.concerned = Concerned() if collector is None else collector.concerned
         self._probe = Entity(namespace, HEALTH, "probe")
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
@@ -91,7 +93,9 @@ class Stack:
             below = Caching(below, cache, world, counters)
             self.layers.append(below)
         self._deadlines = deadlines_of(engine, below, policy, world, counters, alarms.alarm.slow)
-        replayer = Replayer(self._deadlines, self.backlog, engine.capabilities, world, counters)
+        replayer = Replayer(
+            self._deadlines, self.backlog, engine.capabilities, world, counters, self.concerned
+        )
         self._suppression = Suppression(
             self._deadlines, self.backlog, replayer, alarms, policy, world, counters
         )

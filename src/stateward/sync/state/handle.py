@@ -182,6 +182,7 @@ class Handle(Struct, frozen=True):
             for repeat in found if isinstance(found, list) else ():
                 count_context_break(self.scope.counters, str(getattr(repeat, "kind", "other")))
                 self.scope.stack.tenants.count(namespace, "context_break")
+                self.scope.stack.concerned.note("context_breaks", self.entity)
         except Exception as error:
             _listener_failed(self.entity, error)
 

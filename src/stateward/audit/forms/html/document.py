@@ -15,9 +15,18 @@ def document(title: str, *body: Markup) -> str:
     style, script = _file("page.css"), _file("page.js")
     return "<!doctype html>\n" + tag(
         "html",
-        _head(title, style, script),
+        _head(title, style),
         tag("body", *body, tag("script", script)),
         lang="en",
+    )
+
+
+def policy() -> str:
+    """The Content-Security-Policy of every page: its own style and script, and nothing else."""
+    style, script = _digest(_file("page.css")), _digest(_file("page.js"))
+    return (
+        f"default-src 'none'; style-src '{style}'; script-src '{script}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 
@@ -26,15 +35,11 @@ def _file(name: str) -> Markup:
     return Markup((files("stateward.audit.forms.html") / name).read_text("utf-8"))
 
 
-def _head(title: str, style: Markup, script: Markup) -> Markup:
-    allowed = (
-        f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "img-src data:; base-uri 'none'; form-action 'none'"
-    )
+def _head(title: str, style: Markup) -> Markup:
     return tag(
         "head",
         tag("meta", charset="utf-8"),
-        Markup(f'<meta http-equiv="Content-Security-Policy" content="{allowed}">'),
+        Markup(f'<meta http-equiv="Content-Security-Policy" content="{policy()}">'),
         tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", name="color-scheme", content="light dark"),
         tag("meta", name="referrer", content="no-referrer"),

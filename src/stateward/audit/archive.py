@@ -1,0 +1,48 @@
+"""A report as a store keeps it, and what is read from there."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from stateward.audit.forms import schema
+from stateward.audit.forms.baseline import Comparison, compare
+from stateward.audit.report import Report
+from stateward.errors import InvalidInput
+from stateward.records import AuditInfo
+
+
+def info_of(report: Report) -> AuditInfo:
+    """What a list shows of it. The id begins with the time, so that ids are in that order."""
+    started = re.sub(r"[^0-9T]", "", report.started.partition("+")[0])
+    return AuditInfo(
+        id=f"{started}Z-{report.seed}",
+        started=report.started,
+        title=report.title,
+        target=report.target,
+        verdict=report.verdict,
+        sentence=report.sentence,
+        profile=report.profile,
+        seed=report.seed,
+        seconds=report.seconds,
+        interrupted=report.interrupted,
+        answers=dict(Counter(answer.verdict for answer in report.answers)),
+    )
+
+
+def before(id: str, kept: Sequence[AuditInfo]) -> AuditInfo | None:
+    """Of those that are kept, the newest first, the last one before it of the same title."""
+    title = next((info.title for info in kept if info.id == id), None)
+    older = [info for info in kept if info.id < id and info.title == title]
+    return older[0] if older else None
+
+
+def changes(old: bytes | None, new: Report) -> Comparison | None:
+    """What changed since an older one; None: there is none that can be compared with."""
+    if old is None:
+        return None
+    try:
+        return compare(schema.from_json(old), new)
+    except InvalidInput:  # of another machine, or of another release
+        return None

@@ -1,0 +1,92 @@
+"""The reports of audits, kept in a store for whoever looks later.
+
+One entity each: a document that says in short what was found, and a log that has the report, in
+pieces. What a report says is the audit's business: here it is bytes.
+"""
+
+from __future__ import annotations
+
+import zlib
+from base64 import b64decode, b64encode
+
+import msgspec
+from msgspec.structs import replace
+
+from stateward.errors import TooLarge
+from stateward.kinds import AUDIT
+from stateward.ops import Absent, Append, Commit, Conflict, Fetch, List, Listed, Log, Put
+from stateward.records import AuditInfo, KeptAudit, moment
+from stateward.state.refusals import stored
+from stateward.state.scope import Scope
+
+LARGEST = 8 << 20  # bytes of a report
+PIECE = 192 << 10  # bytes of an entry, before they are text
+RETAIN = 400 * 86_400.0  # seconds: so that there is one of a year ago
+MOST = 100  # that are listed
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(AuditInfo, strict=False).decode
+
+
+class Audits:
+    """The reports that one namespace keeps."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    async def keep(self, info: AuditInfo, report: bytes) -> None:
+        """Keep a report for 400 days. One of that id that is there already stays as it is.
+
+        Raises `TooLarge` for more than 8 MB.
+        """
+        if len(report) > LARGEST:
+            raise TooLarge(
+                f"a report of {len(report):,} bytes is over the {LARGEST:,} that a store keeps; "
+                "keep it as a file"
+            )
+        entity = self._scope.entity(AUDIT, info.id)
+        packed = zlib.compress(report)
+        pieces = [packed[at : at + PIECE] for at in range(0, len(packed), PIECE)]
+        bodies = tuple(f'"{b64encode(piece).decode()}"' for piece in pieces)
+        said = _encode(replace(info, bytes=len(report))).decode()
+        commit = Commit(
+            entity,
+            self._scope.world.new_op(),
+            (Append(bodies), Put(AUDIT, said)),
+            (Absent(),),
+            retain=RETAIN,
+        )
+        (outcome,) = await self._scope.execute((commit,))
+        if not isinstance(outcome, Conflict):
+            stored(outcome, entity)
+
+    async def list(self, limit: int = MOST) -> list[AuditInfo]:
+        """What is kept, the newest first: at most 100, in one round trip."""
+        limit = max(1, min(limit, MOST, self._scope.capabilities.page))
+        op = List(self._scope.namespace, AUDIT, reverse=True, documents=(AUDIT,), limit=limit)
+        (listed,) = await self._scope.execute((op,))
+        assert isinstance(listed, Listed)
+        found = []
+        for each in listed.entities:
+            try:
+                info = _decode(each.documents[AUDIT].json)
+            except (KeyError, msgspec.MsgspecError):  # of a release that writes it otherwise
+                info = AuditInfo(each.entity.id)
+            found.append(replace(info, id=each.entity.id, kept_at=moment(each.head.created)))
+        return found
+
+    async def get(self, id: str) -> KeptAudit | None:
+        """One of them in full; None: there is none of that id, or it cannot be read."""
+        entity = self._scope.entity(AUDIT, id)
+        fetched = await self._scope.fetch(Fetch(entity, log=Log(), documents=(AUDIT,)))
+        if AUDIT not in fetched.documents:
+            return None
+        try:
+            info = _decode(fetched.documents[AUDIT].json)
+            packed = b"".join(
+                b64decode(msgspec.json.decode(body, type=str)) for body in fetched.lines.split("\n")
+            )
+            report = zlib.decompressobj().decompress(packed, LARGEST)
+        except (msgspec.MsgspecError, ValueError, zlib.error):
+            return None
+        return KeptAudit(replace(info, id=id, kept_at=moment(fetched.head.created)), report)

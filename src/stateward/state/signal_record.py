@@ -1,0 +1,325 @@
+"""What a process measures between two heartbeats, how that is kept, and what all make together.
+
+No I/O. A reading every ten seconds; those of the last minutes are a document of the heartbeat's
+entity, written with each beat, and what five minutes have gathered becomes one entry of its log,
+which keeps a day of them. So a beat is one commit as before, and a process that dies leaves all
+that it had said.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from base64 import b64decode, b64encode
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct
+
+from stateward.codec import check_span
+from stateward.errors import InvalidInput
+from stateward.kinds import SIGNALS
+from stateward.observe import catalogue as metric
+from stateward.observe.concerned import EVENTS
+from stateward.observe.counters import Counters
+from stateward.observe.metrics import DURATIONS, Metrics, quantile
+from stateward.ops import Append, Entity, Fetched, Put, Trim, Write
+from stateward.records import Concern, ReplicaCounts, SignalPoint, Signals, moment
+
+RESOLUTION = 10.0  # seconds of a reading, at least
+STRETCH = 300.0  # seconds after which readings become an entry of the log
+DAY = 86_400.0
+STRETCHES = int(DAY / STRETCH)  # that are kept
+NAMED = 20  # whom an event concerned, in a stretch
+SHOWN = 5  # and in a point
+MOST_POINTS = 360  # unless somebody asks for more
+LARGEST = 1 << 18  # bytes that a stretch can have
+COUNTED = (
+    *("writes", "failures", "conflicts", "fenced", "went_back", "suppressed", "dropped"),
+    *("lost", "late", "context_breaks", "cache_hits", "cache_misses"),
+)
+
+Named = tuple[str, str, str]
+
+
+class Reading(Struct, omit_defaults=True):
+    """What was measured in the seconds before `at`; `lookups` is bucket, count, bucket, count …"""
+
+    at: float
+    lookups: list[int] = []
+    counts: dict[str, int] = {}  # as `SignalPoint` calls them
+    kept: int = 0
+    breaker_open: bool = False
+    storage_bytes: int | None = None
+    concerned: dict[str, list[Named]] = {}
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(list[Reading], strict=False).decode
+
+
+# --- a process --------------------------------------------------------------------------
+
+
+class Gauge(Struct, frozen=True):
+    """How things stand with a process at the moment."""
+
+    at: float
+    kept: int
+    breaker_open: bool
+
+
+class Meter:
+    """Tells what is new since the last reading."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._before: dict[str, int] = {}
+        self._took: list[int] = []
+
+    def read(
+        self,
+        metrics: Metrics,
+        counts: ReplicaCounts,
+        now: Gauge,
+        concerned: dict[str, list[Entity]],
+    ) -> Reading:
+        counters = self._counters
+        so_far = {
+            "writes": counts.writes,
+            "failures": counts.failures,
+            "conflicts": counts.conflicts,
+            "fenced": int(metrics.value(metric.CONSISTENCY.name, problem="fenced")),
+            "went_back": int(metrics.value(metric.CONSISTENCY.name, problem="backwards")),
+            "suppressed": counts.suppressed,
+            "dropped": counts.dropped,
+            "lost": counts.lost,
+            "late": counters.late,
+            "context_breaks": counts.context_breaks,
+            "cache_hits": counts.cache_hits,
+            "cache_misses": counts.cache_misses,
+        }
+        new = {name: count - self._before.get(name, 0) for name, count in so_far.items()}
+        took = metrics.distribution(metric.LOOKUP_LATENCY.name).counts
+        lookups = [
+            now - then for now, then in zip(took, self._took or [0] * len(took), strict=True)
+        ]
+        self._before, self._took = so_far, took
+        sizes = metrics.family(metric.STORAGE_BYTES.name).samples
+        return Reading(
+            at=now.at,
+            lookups=_sparse(lookups),
+            counts={name: count for name, count in new.items() if count > 0},
+            kept=now.kept,
+            breaker_open=now.breaker_open,
+            storage_bytes=int(sum(sample.value for sample in sizes)) if sizes else None,
+            concerned={event: list(map(_named, them)) for event, them in concerned.items()},
+        )
+
+
+class Readings:
+    """What a process has measured and the store has not for good."""
+
+    def __init__(self) -> None:
+        self._lately: list[Reading] = []
+        self._gathered: deque[str] = deque(maxlen=STRETCHES)  # not stored yet, as entries
+        self._version = 0  # of the log
+
+    def add(self, reading: Reading) -> bool:
+        """One more; says whether it is the first of a stretch."""
+        lately = self._lately
+        if lately and reading.at - lately[-1].at < 0.9 * RESOLUTION:
+            lately[-1] = _joined(lately[-1], reading)
+            return False
+        if lately and not 0 <= reading.at - lately[0].at < STRETCH:
+            self._gathered.append(entry_of(lately))
+            self._lately = lately = []
+        lately.append(reading)
+        _forget_older(lately)
+        return len(lately) == 1
+
+    def writes(self) -> tuple[Write, ...]:
+        """What a heartbeat has to write so that the store has them."""
+        latest = Put(SIGNALS, _encode(self._lately).decode())
+        if not self._gathered:
+            return (latest,)
+        over = self._version + len(self._gathered) - STRETCHES
+        trim = (Trim(min(over, self._version)),) if self._version and over > 0 else ()
+        return latest, Append(tuple(self._gathered)), *trim
+
+    def stored(self, version: int) -> None:
+        """The store has what `writes` gave last; its log has this version now."""
+        self._gathered.clear()
+        self._version = version
+
+
+def entry_of(readings: Sequence[Reading]) -> str:
+    """A stretch as an entry of the log."""
+    packed = zlib.compress(_encode(readings))
+    return f'"{b64encode(packed).decode()}"'
+
+
+def _named(entity: Entity) -> Named:
+    return entity.namespace, entity.kind, entity.id
+
+
+def _sparse(counts: Sequence[int]) -> list[int]:
+    return [part for at, count in enumerate(counts) if count > 0 for part in (at, count)]
+
+
+def _joined(first: Reading, then: Reading) -> Reading:
+    """Two readings as one, which began with the first."""
+    lookups: Counter[int] = Counter()
+    for each in (first, then):
+        lookups.update(dict(zip(each.lookups[::2], each.lookups[1::2], strict=False)))
+    counts = Counter(first.counts) + Counter(then.counts)
+    concerned = {
+        event: list(dict.fromkeys(first.concerned.get(event, []) + then.concerned.get(event, [])))
+        for event in {*first.concerned, *then.concerned}
+    }
+    return Reading(
+        at=first.at,
+        lookups=[part for at in sorted(lookups) for part in (at, lookups[at])],
+        counts=dict(counts),
+        kept=max(first.kept, then.kept),
+        breaker_open=first.breaker_open or then.breaker_open,
+        storage_bytes=first.storage_bytes if then.storage_bytes is None else then.storage_bytes,
+        concerned={event: them[-NAMED:] for event, them in concerned.items()},
+    )
+
+
+def _forget_older(readings: list[Reading]) -> None:
+    """Of whom each event concerned, the newest stay."""
+    for event in readings[-1].concerned:
+        room = NAMED
+        for reading in reversed(readings):
+            them = reading.concerned.get(event)
+            if them:
+                reading.concerned[event] = them[-room:] if room > 0 else []
+                room -= len(them)
+
+
+# --- all of them ------------------------------------------------------------------------
+
+
+def readings_in(fetched: Fetched) -> list[Reading]:
+    """All that one process has said. What cannot be read is of another release, and left out."""
+    # A beat whose answer was lost is written again: the same stretch twice is one.
+    bodies = dict.fromkeys(fetched.lines.split("\n") if fetched.count else ())
+    stretches = [_unpacked(body) for body in bodies]
+    latest = fetched.documents.get(SIGNALS)
+    if latest is not None:
+        stretches.append(_read(latest.json.encode()))
+    return [reading for stretch in stretches for reading in stretch]
+
+
+def _unpacked(body: str) -> list[Reading]:
+    try:
+        packed = b64decode(msgspec.json.decode(body, type=str))
+        return _read(zlib.decompressobj().decompress(packed, LARGEST))
+    except (msgspec.MsgspecError, ValueError, zlib.error):
+        return []
+
+
+def _read(data: bytes) -> list[Reading]:
+    try:
+        return _decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return []
+
+
+class SignalSpan(Struct, frozen=True):
+    """How far to look back, and in which steps: seconds."""
+
+    since: float
+    step: float
+
+    @classmethod
+    def of(cls, since: float | timedelta, step: float | None) -> Self:
+        """Checked; without a step, one that makes not too many points."""
+        back = check_span(since.total_seconds() if isinstance(since, timedelta) else since, "since")
+        if not 0 < back <= DAY:
+            raise InvalidInput("since= is how long to look back: above 0 s, and at most a day")
+        if step is None:
+            step = RESOLUTION * max(1, math.ceil(back / RESOLUTION / MOST_POINTS))
+        elif check_span(step, "step") < RESOLUTION:
+            raise InvalidInput(f"step= is at least {RESOLUTION:g} s: that is how often is measured")
+        return cls(back, step)
+
+
+class _Sum:
+    """What a point, or all of them, are made of."""
+
+    def __init__(self) -> None:
+        self.lookups = [0] * (len(DURATIONS) + 1)
+        self.counts: Counter[str] = Counter()
+        self.kept: dict[str, int] = {}  # by process: the most
+        self.open: set[str] = set()
+        self.storage: tuple[float, int] | None = None
+        self.concerned: dict[str, dict[Concern, float]] = {}
+
+    def add(self, replica: str, reading: Reading, namespace: str) -> None:
+        for at, count in zip(reading.lookups[::2], reading.lookups[1::2], strict=False):
+            self.lookups[min(max(at, 0), len(DURATIONS))] += count
+        self.counts.update(reading.counts)
+        self.kept[replica] = max(self.kept.get(replica, 0), reading.kept)
+        if reading.breaker_open:
+            self.open.add(replica)
+        if reading.storage_bytes is not None:
+            newest = (reading.at, reading.storage_bytes)
+            self.storage = newest if self.storage is None else max(self.storage, newest)
+        for event, them in reading.concerned.items():
+            known = self.concerned.setdefault(event, {})
+            for its, kind, id in them:
+                if its == namespace:
+                    concern = Concern(kind, id)
+                    known[concern] = max(reading.at, known.get(concern, 0.0))
+
+    def point(self, at: float, seconds: float) -> SignalPoint:
+        counted: dict[str, Any] = {name: self.counts[name] for name in COUNTED}
+        newest = {
+            event: tuple(sorted(self.concerned[event], key=self.concerned[event].__getitem__))
+            for event in EVENTS
+            if self.concerned.get(event)
+        }
+        return SignalPoint(
+            at=moment(at),
+            seconds=seconds,
+            replicas=len(self.kept),
+            lookups=sum(self.lookups),
+            lookup_p50=quantile(DURATIONS, self.lookups, 0.5),
+            lookup_p95=quantile(DURATIONS, self.lookups, 0.95),
+            lookup_p99=quantile(DURATIONS, self.lookups, 0.99),
+            kept=sum(self.kept.values()),
+            breakers_open=len(self.open),
+            storage_bytes=None if self.storage is None else self.storage[1],
+            concerned={event: them[: -SHOWN - 1 : -1] for event, them in newest.items()},
+            **counted,
+        )
+
+
+def merged(
+    said: Iterable[tuple[str, list[Reading]]],
+    namespace: str,
+    span: SignalSpan,
+    until: float,
+) -> Signals:
+    """The readings of all processes as one series; whom it concerned, of this namespace alone."""
+    since, step = until - span.since, span.step
+    sums: dict[int, _Sum] = {}
+    total = _Sum()
+    for replica, readings in said:
+        for reading in readings:
+            if since <= reading.at <= until:
+                sums.setdefault(int(reading.at // step), _Sum()).add(replica, reading, namespace)
+                total.add(replica, reading, namespace)
+    return Signals(
+        since=moment(since),
+        until=moment(until),
+        step=step,
+        points=tuple(sums[at].point(at * step, step) for at in sorted(sums)),
+        total=total.point(since, until - since),
+    )
