@@ -8,7 +8,6 @@ from stateward.records import Health, ReplicaInfo
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
 from stateward.server.route import RestCall, RestRoute
-from stateward.state.replica_record import listings, replicas_in
 
 
 class ReplicasShown(Struct, frozen=True):
@@ -18,9 +17,7 @@ class ReplicasShown(Struct, frozen=True):
 
 
 async def _replicas(call: RestCall) -> Reply:
-    scope = call.store.sections["workflows"]
-    found = replicas_in(await scope.execute_here(listings(scope.namespace)))
-    return answer(ReplicasShown(found))
+    return answer(ReplicasShown(await call.store.replicas()))
 
 
 async def _health(call: RestCall) -> Reply:
