@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,20 @@ def race(start: Start, url: str, job: str, count: int, colours: tuple[str, ...])
     return [racer.report(patience) for racer in racers]
 
 
+def check_race(path: Path, run: Callable[[str], bool]) -> None:
+    """All that it promises holds in every race; one that was none is run again, on another file.
+
+    On a quick machine one process may be done before the others have got going.
+    """
+    for number in range(10):
+        file = path.with_name(f"race-{number}.db")
+        real = run(f"sqlite:///{file}")
+        check_file(file)
+        if real:
+            return
+    raise AssertionError("they never met: this was no race")
+
+
 def check_file(path: Path) -> None:
     connection = apsw.Connection(str(path))
     try:
@@ -40,7 +55,8 @@ def check_file(path: Path) -> None:
 
 def check_updates(
     start: Start, url: str, count: int, colours: tuple[str, ...], job: str = "update"
-) -> None:
+) -> bool:
+    """Whether anybody met a conflict."""
     reports = race(start, url, job, count, colours)
     total = count * len(colours)
     with stateward.sync.open(url) as store:
@@ -48,28 +64,26 @@ def check_updates(
     assert (document.value, document.version) == ({"n": total}, total)
     versions = sorted(version for report in reports for version in report["versions"])
     assert versions == list(range(1, total + 1)), "two processes were given the same version"
-    tries = sum(report["tries"] for report in reports)
-    assert tries > total, "nobody ever met a conflict: this was no race"
+    return sum(report["tries"] for report in reports) > total
 
 
 @pytest.mark.parametrize("colours", COLOURS.values(), ids=COLOURS)
 def test_eight_processes_update_one_document_and_no_update_is_lost(
-    start: Start, url: str, path: Path, colours: tuple[str, ...]
+    start: Start, path: Path, colours: tuple[str, ...]
 ) -> None:
-    check_updates(start, url, 250, colours)
-    check_file(path)
+    check_race(path, lambda url: check_updates(start, url, 250, colours))
 
 
 @pytest.mark.soak
-def test_eight_processes_update_one_document_for_long(start: Start, url: str, path: Path) -> None:
-    check_updates(start, url, 10_000, MIXED, job="update_patiently")
-    check_file(path)
+def test_eight_processes_update_one_document_for_long(start: Start, path: Path) -> None:
+    check_race(path, lambda url: check_updates(start, url, 10_000, MIXED, job="update_patiently"))
 
 
 # --- one thread -------------------------------------------------------------------------
 
 
-def check_turns(start: Start, url: str, count: int, colours: tuple[str, ...]) -> None:
+def check_turns(start: Start, url: str, count: int, colours: tuple[str, ...]) -> bool:
+    """Whether they wrote other than one after the other."""
     reports = race(start, url, "append", count, colours)
     total = 2 * count * len(colours)
     with stateward.sync.open(url) as store:
@@ -92,26 +106,27 @@ def check_turns(start: Start, url: str, count: int, colours: tuple[str, ...]) ->
         assert report["versions"] == sorted(report["versions"])
     assert sorted(ends) == list(range(2, total + 1, 2)), "the acknowledged versions have a gap"
     writers = [message["who"] for message in window.messages[::2]]
-    changed_hands = sum(a != b for a, b in pairwise(writers))
-    assert changed_hands >= len(colours), "they wrote one after the other: this was no race"
+    return sum(a != b for a, b in pairwise(writers)) >= len(colours)
 
 
 @pytest.mark.parametrize("colours", COLOURS.values(), ids=COLOURS)
 def test_eight_processes_append_to_one_thread_and_no_turn_is_split(
-    start: Start, url: str, path: Path, colours: tuple[str, ...]
+    start: Start, path: Path, colours: tuple[str, ...]
 ) -> None:
-    check_turns(start, url, 100, colours)
-    check_file(path)
+    check_race(path, lambda url: check_turns(start, url, 100, colours))
 
 
 @pytest.mark.soak
-def test_eight_processes_append_to_one_thread_for_long(start: Start, url: str, path: Path) -> None:
-    check_turns(start, url, 10_000, MIXED)
-    check_file(path)
+def test_eight_processes_append_to_one_thread_for_long(start: Start, path: Path) -> None:
+    check_race(path, lambda url: check_turns(start, url, 10_000, MIXED))
 
 
-def test_a_key_raced_by_eight_processes_is_stored_once(start: Start, url: str, path: Path) -> None:
-    count = 400
+def test_a_key_raced_by_eight_processes_is_stored_once(start: Start, path: Path) -> None:
+    check_race(path, lambda url: check_keys(start, url, 400))
+
+
+def check_keys(start: Start, url: str, count: int) -> bool:
+    """Whether not always the same process was first."""
     reports = race(start, url, "same_key", count, MIXED)
     winners = set()
     for number in range(count):
@@ -119,13 +134,12 @@ def test_a_key_raced_by_eight_processes_is_stored_once(start: Start, url: str, p
         assert sorted(status for status, _ in answers) == ["duplicate"] * 7 + ["stored"], number
         assert len({version for _, version in answers}) == 1, "a duplicate names another version"
         winners.add([status for status, _ in answers].index("stored"))
-    assert len(winners) > 1, "one process was always first: this was no race"
     with stateward.sync.open(url) as store:
         messages = store.thread("common", user="u-1").load().messages
     assert sorted((m["turn"], m["part"]) for m in messages) == [
         (number, part) for number in range(count) for part in (1, 2)
     ]
-    check_file(path)
+    return len(winners) > 1
 
 
 # --- threads of their own ---------------------------------------------------------------
@@ -149,6 +163,7 @@ def own_threads(start: Start, url: str, count: int) -> tuple[float, float]:
     return here[len(here) * 99 // 100], alone[len(alone) * 99 // 100]
 
 
+@pytest.mark.timing
 def test_four_processes_append_to_their_own_threads_and_wait_for_each_other_but_not_long(
     start: Start, url: str, path: Path
 ) -> None:
