@@ -126,8 +126,10 @@ def run_on(service: RunningService, stores: Any, case: Any, *, blocking: bool = 
     all_closed(service)
 
 
-@pytest.mark.soak
-@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+# What a server behind it may change is what the operations do, and that is the contract.
+
+
+@pytest.mark.parametrize("case", params(suite.ASYNC, *suite.OF_ENGINES))
 def test_async_over_valkey(
     case: suite.AsyncCase, service: RunningService, valkey: RedisServer
 ) -> None:
@@ -136,6 +138,21 @@ def test_async_over_valkey(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("case", suite.params(suite.BLOCKING))
+def test_sync_over_valkey(
+    case: suite.BlockingCase, service: RunningService, valkey: RedisServer
+) -> None:
+    run_on(service, stores_of(valkey), case, blocking=True)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+def test_async_over_postgres(
+    case: suite.AsyncCase, service: RunningService, postgres: PostgresStores
+) -> None:
+    run_on(service, postgres, case)
+
+
+@pytest.mark.parametrize("case", params(suite.BLOCKING, *suite.OF_ENGINES))
 def test_sync_over_postgres(
     case: suite.BlockingCase, service: RunningService, postgres: PostgresStores
 ) -> None:

@@ -8,7 +8,8 @@ import sys
 from simulation.broken import BROKEN
 from simulation.runner import run
 from simulation.scenarios import SCENARIOS
-from simulation.simulation import Violation
+from simulation.served import ServedSimulation
+from simulation.simulation import Simulation, Violation
 
 
 def main() -> int:
@@ -22,13 +23,16 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="run so many seeds from SEED on")
     parser.add_argument("--trace", action="store_true", help="print all that happens")
     parser.add_argument("--broken", choices=sorted(BROKEN), help="use a broken store")
+    parser.add_argument("--served", action="store_true", help="reach the store through a service")
     parser.add_argument("--go-on", action="store_true", help="do not stop at the first violation")
     said = parser.parse_args()
     model = BROKEN[said.broken] if said.broken else None
+    kind = ServedSimulation if said.served else Simulation
+    trace = print if said.trace else None
     failed = 0
     for seed in range(said.seed, said.seed + said.seeds):
         try:
-            run(said.scenario, seed, model=model, trace=print if said.trace else None)
+            run(said.scenario, seed, model=model, trace=trace, kind=kind)
         except Violation as violation:
             print(violation)
             failed += 1

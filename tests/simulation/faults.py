@@ -66,7 +66,7 @@ class DrawnFaults:
         self._ttl = ttl
         self.deaths_left = deaths
         self.on = True
-        self._latency = chance.choice(LATENCIES)
+        self.latency = chance.choice(LATENCIES)
         self.fired: Counter[str] = Counter()
         calm = chance.random() < CALM
         self.rates = {
@@ -88,7 +88,7 @@ class DrawnFaults:
     def fate(self, ops: Sequence[Op], *, inline: bool, sender: str) -> Fate:
         """What becomes of this batch. Reads that the contract calls inline are never late."""
         chance = self._chance
-        there, back = self._latency * chance.random(), self._latency * chance.random()
+        there, back = self.latency * chance.random(), self.latency * chance.random()
         if not self.on:
             return Fate(None, there, back)
         kind = self._kind(AT_OPERATIONS)

@@ -33,6 +33,7 @@ def run(
     model: Broken | None = None,
     trace: Callable[[str], object] | None = None,
     audited: bool = True,
+    kind: type[Simulation] = Simulation,
 ) -> Run:
     """Run one scenario with one seed; raises `Violation` if a promise was broken.
 
@@ -40,7 +41,7 @@ def run(
     thing that happens. `audited=False` leaves the judgement to what the processes were told: what
     the store applied is not looked at.
     """
-    simulation = Simulation(seed, model=model, trace=trace, audited=audited)
+    simulation = kind(seed, model=model, trace=trace, audited=audited)
     cause: Exception | None = None
     with quiet_logs():
         try:
@@ -58,12 +59,12 @@ def run(
     return Run(simulation.faults.fired, turns, simulation.operations)
 
 
-def run_many(scenario: str, seeds: Iterable[int]) -> Run:
+def run_many(scenario: str, seeds: Iterable[int], kind: type[Simulation] = Simulation) -> Run:
     """Run one scenario with many seeds; what all these runs were like together."""
     fired: Counter[str] = Counter()
     turns = operations = 0
     for seed in seeds:
-        done = run(scenario, seed)
+        done = run(scenario, seed, kind=kind)
         fired += done.fired
         turns += done.turns
         operations += done.operations
@@ -71,12 +72,17 @@ def run_many(scenario: str, seeds: Iterable[int]) -> Run:
 
 
 def first_violation(
-    scenario: str, seeds: Iterable[int], model: Broken | None = None, *, audited: bool = True
+    scenario: str,
+    seeds: Iterable[int],
+    model: Broken | None = None,
+    *,
+    audited: bool = True,
+    kind: type[Simulation] = Simulation,
 ) -> Violation | None:
     """The first violation that these seeds find, e.g. in a broken store."""
     for seed in seeds:
         try:
-            run(scenario, seed, model=model, audited=audited)
+            run(scenario, seed, model=model, audited=audited, kind=kind)
         except Violation as found:
             return found
     return None
@@ -89,6 +95,7 @@ def violation(scenario: str, seed: int, simulation: Simulation) -> Violation:
         f"{simulation.violations[0]}\n"
         f"  scenario {scenario}, seed {seed}; faults: {fired or 'none'}\n"
         f"  replay: PYTHONPATH=tests python -m simulation {scenario} {seed} --trace"
+        f"{simulation.option}"
     )
 
 

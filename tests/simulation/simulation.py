@@ -13,7 +13,7 @@ from simulation.faults import LATEST, DrawnFaults
 from simulation.gate import Gate
 from simulation.loop import START, Strand, VirtualLoop, context_of
 from simulation.world import SimulatedWorld
-from stateward.engine import Capabilities
+from stateward.engine import Capabilities, Engine
 from stateward.engines.memory.model import Model
 from stateward.errors import StoreMisused
 from stateward.layers.policy import Policy
@@ -68,11 +68,11 @@ class Process:
         )
         self.gate = Gate(simulation, self, simulation.capabilities)
         self.store = Store(
-            self.gate,
+            simulation.engine_of(self),
             namespace=NAMESPACE,
             world=self.world,
             heartbeat=None,  # it would be in every history, and says nothing of state
-            **simulation.store_options,
+            **simulation.options_of(self),
         )
         self._standstills = 0
 
@@ -152,6 +152,8 @@ class Process:
 class Simulation:
     """The shared store, the clock, the processes, and the faults of one seed."""
 
+    option = ""  # of `python -m simulation`
+
     def __init__(
         self,
         seed: int,
@@ -223,6 +225,14 @@ class Simulation:
         process = Process(self, f"p{self._names}")
         self.processes.append(process)
         return process
+
+    def engine_of(self, process: Process) -> Engine:
+        """How a process reaches the store."""
+        return process.gate
+
+    def options_of(self, process: Process) -> dict[str, Any]:
+        """Of its store."""
+        return self.store_options
 
     def job(self, process: Process, work: Coroutine[Any, Any, Any], name: str) -> None:
         """Something that a process does and finishes; it handles the failures it expects."""

@@ -21,8 +21,9 @@ class ServiceTarget(StoreTarget, frozen=True):
     """
 
     @property
-    def pool(self) -> int | None:
-        return None
+    def pool(self) -> int:
+        """None of the database's: however many agents there are, only the service has some."""
+        return 0
 
     async def fitted(self, sizes: AuditSizes) -> tuple[Self, AuditSizes]:
         return self, sizes

@@ -232,7 +232,7 @@ class StoreTarget(AuditTarget, frozen=True):
         return await store_route(self.name)
 
     @property
-    def pool(self) -> int | None:
+    def pool(self) -> int:
         return headroom.pool_of(self.name)
 
     def apart(self, own: bool, observing: bool) -> Self:

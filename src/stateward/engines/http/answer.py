@@ -10,12 +10,16 @@ HEADERS = 100  # lines, before something is wrong
 
 
 class Answer(NamedTuple):
-    """A whole answer. `last`: the connection ends with it."""
+    """A whole answer. `last`: the connection ends with it.
+
+    `tried`: the same was sent before on a connection that ended, and may have arrived there, too.
+    """
 
     status: int
     body: bytes
     last: bool
     kind: bytes = b""
+    tried: bool = False
 
 
 class Garbled(Exception):

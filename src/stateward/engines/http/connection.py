@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
 from typing import cast
 
 from stateward.engines.http.answer import Answer, Garbled, Incoming
@@ -29,7 +28,7 @@ class Connection(asyncio.Protocol):
         login = None if service.login is None else await service.world.offload(service.login)
         self._preamble = service.preamble(login)
         try:
-            async with asyncio.timeout(min(CONNECTING, deadline - monotonic())):
+            async with asyncio.timeout(min(CONNECTING, service.left(deadline))):
                 await self._loop.create_connection(
                     lambda: self, service.host, service.port, ssl=service.tls
                 )
@@ -47,7 +46,7 @@ class Connection(asyncio.Protocol):
         self._answer = self._loop.create_future()
         self._transport.write(self._service.request(what, self._preamble, body))
         try:
-            async with asyncio.timeout(deadline - monotonic()):
+            async with asyncio.timeout(self._service.left(deadline)):
                 return await self._answer
         except (OSError, TimeoutError, Garbled) as error:
             raise lost(error, self._service.name, begun=self._incoming.begun) from error

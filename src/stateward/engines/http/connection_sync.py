@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 import socket
-from time import monotonic
 
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
@@ -25,7 +24,7 @@ class Connection:
         """Connect, and find out who we are to say we are."""
         service = self._service
         self._preamble = service.preamble(None if service.login is None else service.login())
-        seconds = max(0.001, min(CONNECTING, deadline - monotonic()))
+        seconds = max(0.001, min(CONNECTING, service.left(deadline)))
         try:
             made = self._socket = socket.create_connection((service.host, service.port), seconds)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -45,10 +44,10 @@ class Connection:
         incoming = Incoming()
         answer = None
         try:
-            self._socket.settimeout(max(0.001, deadline - monotonic()))
+            self._socket.settimeout(max(0.001, self._service.left(deadline)))
             self._socket.sendall(self._service.request(what, self._preamble, body))
             while answer is None:
-                self._socket.settimeout(max(0.001, deadline - monotonic()))
+                self._socket.settimeout(max(0.001, self._service.left(deadline)))
                 data = self._socket.recv(CHUNK)
                 if not data and not incoming.begun:
                     raise ConnectionError("end of the connection")

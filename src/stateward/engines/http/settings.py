@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Callable
-from time import monotonic
 from urllib.parse import quote, unquote
 
 from msgspec import Struct
@@ -39,8 +38,12 @@ class Endpoint(Struct, frozen=True):
 
     def deadline(self, asked: float | None) -> float:
         """Until when an exchange may take."""
-        end = monotonic() + self.timeout
+        end = self.world.monotonic() + self.timeout
         return end if asked is None else min(end, asked)
+
+    def left(self, deadline: float) -> float:
+        """Seconds until then."""
+        return deadline - self.world.monotonic()
 
     def request(self, what: str, preamble: bytes, body: Body) -> bytes:
         """A whole request; `what` is its method and its path."""

@@ -8,7 +8,6 @@ is carried to its end all the same. What is tried again is harmless: a commit ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from time import monotonic
 from typing import TypeVar
 
 import msgspec
@@ -83,7 +82,7 @@ class HttpEngine:
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         if not ops:
             return []
-        within = None if deadline is None else max(0.0, deadline - monotonic())
+        within = None if deadline is None else max(0.0, self._service.left(deadline))
         body = encode(ExecuteBody(tuple(ops), within))
         end = self._service.deadline(deadline)
         answer = self._ask(f"POST {EXECUTE}", body, end)
@@ -92,7 +91,7 @@ class HttpEngine:
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """The service answers when there is news. It may answer earlier, too."""
         body = encode(WaitBody(tuple(cursors.items()), timeout))
-        end = monotonic() + timeout + self._service.timeout
+        end = self._service.world.monotonic() + timeout + self._service.timeout
         connection = self._connected(end)
         self._waiting.add(connection)
         try:
@@ -128,14 +127,21 @@ class HttpEngine:
 
     def _ask(self, what: str, body: Body, deadline: float) -> Answer:
         """One exchange; once more for each idle connection that turns out to be of no more use."""
+        tried = False
         while True:
             reused = self._top()
-            connection = reused or self._connected(deadline)
+            try:
+                connection = reused or self._connected(deadline)
+            except StoreUnavailable as error:
+                if tried:
+                    error.applied = "unknown"  # what was sent before this may have arrived
+                raise
             try:
                 answer = connection.ask(what, body, deadline)
             except BaseException as error:
                 connection.drop()
                 if reused is not None and isinstance(error, Unanswered):
+                    tried = True
                     continue
                 raise
             if answer.status == 401 and reused is not None and self._service.login is not None:
@@ -145,7 +151,7 @@ class HttpEngine:
                 connection.drop()
             else:
                 self._idle.append(connection)
-            return answer
+            return answer._replace(tried=tried)
 
     def _top(self) -> Connection | None:
         while self._idle:
@@ -169,7 +175,10 @@ class HttpEngine:
 
     def _decoded(self, answer: Answer, format: Format[T]) -> T:
         if answer.status != 200:
-            raise failure_of(answer.status, answer.body, self._service.name)
+            failure = failure_of(answer.status, answer.body, self._service.name)
+            if answer.tried and isinstance(failure, StoreUnavailable):
+                failure.applied = "unknown"
+            raise failure
         try:
             return format.decode(answer.body, JSON if answer.kind == JSON.encode() else MSGPACK)
         except msgspec.DecodeError as error:
