@@ -8,12 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
+from servers.issuer import AUDIENCE, Issuer
 from servers.ports import free_port
 
 import stateward
@@ -21,6 +25,7 @@ from stateward import sync
 from stateward.server.asker import OWN_NAMESPACE
 
 PATIENCE = 60.0
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "serve.toml"
 TLS = Path(__file__).parent.parent / "servers" / "tls"
 PATIENT = stateward.Policy(read_timeout=60.0, write_timeout=60.0, breaker_failures=10_000)
 
@@ -28,10 +33,10 @@ PATIENT = stateward.Policy(read_timeout=60.0, write_timeout=60.0, breaker_failur
 class Process:
     """One `stateward serve`."""
 
-    def __init__(self, url: str, *options: str) -> None:
+    def __init__(self, *options: str) -> None:
         self._errors = TemporaryFile()  # noqa: SIM115 - closed by `end`
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "stateward", "serve", url, "--json", *options],
+            [sys.executable, "-m", "stateward", "serve", "--json", *options],
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
@@ -62,8 +67,8 @@ def serve() -> Iterator[Callable[..., Process]]:
     """Starts services, and ends by its id each one that the test has left behind."""
     started: list[Process] = []
 
-    def start(url: str, *options: str) -> Process:
-        process = Process(url, *options)
+    def start(*options: str) -> Process:
+        process = Process(*options)
         started.append(process)
         return process
 
@@ -229,6 +234,34 @@ def test_keys_are_made_listed_used_and_revoked(
     assert process.complaints() == ""
 
 
+def test_the_example_of_a_file_is_served(
+    serve: Callable[..., Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With tokens, limits, and an address of this test's own: the command line wins."""
+    issuer = Issuer()
+    issuer.add("one")
+    monkeypatch.setenv("STATEWARD_URL", f"sqlite:///{tmp_path}/agents.db")
+    options = ("--host", "127.0.0.1", "--port", "0", "--rate", "0.001", "--burst", "2")
+    tokens = ("--jwks", issuer.url, "--audience", AUDIENCE)
+    try:
+        process = serve("--config", str(EXAMPLE), *options, *tokens)
+        asked = partial(urllib.request.urlopen, timeout=PATIENCE)
+        assert asked(f"{process.url}/live").status == 200
+        bearer = {"authorization": f"Bearer {issuer.token()}"}
+        request = urllib.request.Request(f"{process.url}/v1/store", headers=bearer)
+        for _ in range(2):
+            with asked(request) as answer:
+                assert json.load(answer)["description"]["engine"] == "sqlite"
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            asked(request)
+        assert refused.value.code == 429
+        refused.value.close()
+        assert process.stop() == 0
+        assert process.complaints() == ""
+    finally:
+        issuer.close()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -236,6 +269,10 @@ def test_keys_are_made_listed_used_and_revoked(
         (("serve", "sqlite:///{}/a.db", "--tls-cert", "x"), 2, "belong together"),
         (("serve", "sqlite:///{}/a.db", "--port", "99999"), 1, "cannot listen"),
         (("serve", "sqlite:///{}/nowhere/a.db", "--port", "0"), 2, "nowhere"),
+        (("serve", "sqlite:///{}/a.db", "--config", "{}/nowhere.toml"), 2, "nowhere.toml"),
+        (("serve", "sqlite:///{}/a.db", "--jwks", "https://x/keys"), 2, "--audience"),
+        (("serve", "sqlite:///{}/a.db", "--jwks", "{}/no", "--audience", "a"), 2, "no file"),
+        (("serve", "sqlite:///{}/a.db", "--rate", "0"), 2, "requests a second"),
         (("key", "create", "sqlite:///{}/b.db"), 2, "--all-namespaces"),
         (("key", "create", "sqlite:///{}/b.db", "--all-namespaces", "--rate", "0"), 2, "rate"),
         (("key", "create", "sqlite:///{}/b.db", "--all-namespaces", "--burst", "5"), 2, "--rate"),
