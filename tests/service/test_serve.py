@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -122,6 +124,51 @@ async def test_a_stopped_service_finishes_what_is_under_way(
         stored = [message["n"] for message in (await store.thread("t").load()).messages]
     assert stored == list(range(len(stored)))
     assert len(stored) - 1 - len(acknowledged) in (0, 1)
+
+
+def test_a_stopped_service_ends_streams_and_they_go_on_from_their_cursors(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    """Properly, and whoever comes back with the last id misses and repeats nothing."""
+    url = f"sqlite:///{tmp_path}/agents.db"
+    seen: list[int] = []
+    cursor = ""
+    for life in range(2):
+        process = serve(url, "--port", "0", "--insecure-local")
+        connection = http.client.HTTPConnection(process.url[7:], timeout=PATIENCE)
+        quiet = http.client.HTTPConnection(process.url[7:], timeout=PATIENCE)
+        with closing(connection), closing(quiet), sync.open(process.url, heartbeat=None) as store:
+            thread = store.thread("t")
+            thread.append({"n": 3 * life}, {"n": 3 * life + 1})
+            quiet.request("GET", "/v1/threads/nobodys/changes?follow=true")
+            resume = {"last-event-id": cursor} if cursor else {}
+            connection.request("GET", "/v1/threads/t/changes?follow=true", headers=resume)
+            stream, silent = connection.getresponse(), quiet.getresponse()
+            assert (stream.status, silent.status) == (200, 200)
+            while not seen or seen[-1] < 3 * life + 1:
+                cursor = next_event(stream, seen) or cursor
+            process.process.send_signal(signal.SIGTERM)
+            while (id := next_event(stream, seen)) is not None:
+                cursor = id
+            assert b"data:" not in silent.read(), "both ended as they should, or this raises"
+            assert process.process.wait(PATIENCE) == 0
+        assert process.complaints() == ""
+        with sync.open(url, heartbeat=None) as store:
+            store.thread("t").append({"n": 3 * life + 2})  # while nobody serves it
+    assert seen == list(range(5))
+
+
+def next_event(stream: http.client.HTTPResponse, seen: list[int]) -> str | None:
+    """The id of the next event, whose number goes to those seen; None: the stream has ended."""
+    id = None
+    while line := stream.readline().decode():
+        if line.startswith("id: "):
+            id = line[4:].strip()
+        elif line.startswith("data: "):
+            seen.append(json.loads(line[6:])["message"]["n"])
+        elif line == "\n" and id is not None:
+            return id
+    return None
 
 
 async def kill_again_and_again(

@@ -198,6 +198,7 @@ complete -c stateward -n '_shtab_stateward_using effect show' -l namespace -x -d
 complete -c stateward -n '_shtab_stateward_using effect show' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a health -d 'say whether a store answers, and how it is set up'
 complete -c stateward -n '_shtab_stateward_using health' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using health' -l namespace -x -d 'which one (default: default)'
 complete -c stateward -n '_shtab_stateward_using health' -l replica -x -d 'of a store that is divided among replicas: this one'
 complete -c stateward -n '_shtab_stateward_using health' -l replicas -x -d 'and all of them: agents-0,agents-1,agents-2'
 complete -c stateward -n '_shtab_stateward_using health' -l json -d 'print one JSON object'

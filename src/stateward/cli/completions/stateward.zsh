@@ -337,6 +337,7 @@ _shtab_stateward_effect_show_defaults_added=0
 
 _shtab_stateward_health_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
   "--replica[of a store that is divided among replicas\: this one]:NAME:"
   "--replicas[and all of them\: agents-0,agents-1,agents-2]:NAMES:"
   "--json[print one JSON object]"
