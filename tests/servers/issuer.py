@@ -32,11 +32,15 @@ class Issuer:
         self.asked = 0  # how often the keys were fetched
         self.status = 200
         self.text: bytes | None = None  # instead of the keys
+        self.mangled: bytes | None = None  # instead of the whole answer
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.asked += 1
+                if issuer.mangled is not None:
+                    self.wfile.write(issuer.mangled)
+                    return
                 body = issuer.document if issuer.text is None else issuer.text
                 self.send_response(issuer.status)
                 self.send_header("content-type", "application/json")

@@ -17,6 +17,7 @@ from service.conftest import Served
 from stateward import sync
 from stateward.errors import AccessRefused, NotPermitted, NotYoursError
 from stateward.kinds import OPERATIONS
+from stateward.observe.logs import JsonFormatter
 from stateward.ops import (
     Append,
     Applied,
@@ -54,6 +55,7 @@ from stateward.world import World
 
 Serve = Callable[..., Served]
 WORLD = World()
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 OTHER = "sw.AAAAAAAAAAAAAAAA.BBBBBBBBBBBBBBBBCCCCCCCCCCCCCCCC"
 
 
@@ -464,6 +466,43 @@ def test_a_fault_of_the_service_is_told_without_its_inside(
     assert b"the inside" not in told.body
     assert "request_failed" in logged()
     assert key.split(".")[2] not in logged()
+
+
+def test_the_trace_of_a_request_is_in_the_log_and_in_the_answer(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve(insecure_local=True)
+    assert served.ask("GET", STORE).status == 200
+    lines: list[dict[str, Any]] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(msgspec.json.decode(JsonFormatter().format(record)))
+
+    async def broken(*_: object) -> None:
+        raise LookupError("the inside")
+
+    monkeypatch.setattr(served.app._stack, "execute", broken)
+    body = ExecuteBody((Fetch(thread()),))
+    log, kept = logging.getLogger("stateward.service"), Kept()
+    log.addHandler(kept)
+    try:
+        good = f"00-{TRACE}-00f067aa0ba902b7-01"
+        told = served.ask("POST", EXECUTE, body, traceparent=good)
+        assert (told.status, told.headers["stateward-correlation"]) == (500, TRACE)
+        for bad in ("", "x", good.upper(), good + "\t-x", f"00-{'0' * 32}-00f067aa0ba902b7-01"):
+            told = served.ask("POST", EXECUTE, body, traceparent=bad)
+            assert told.status == 500
+            assert "stateward-correlation" not in told.headers
+        twice = f"traceparent: {good}\r\n".encode() * 2
+        with raw(served, twice + b"content-length: 0\r\n") as (_, hear):
+            assert TRACE.encode() not in hear()
+    finally:
+        log.removeHandler(kept)
+    failed = [line["correlation_id"] for line in lines if line["event"] == "request_failed"]
+    assert failed == [TRACE, None, None, None, None, None]
+    stream = served.ask("GET", "/v1/changes?follow=false", traceparent=good)
+    assert stream.headers["stateward-correlation"] == TRACE
 
 
 def test_a_store_that_is_down_is_a_problem_that_says_so(serve: Serve) -> None:

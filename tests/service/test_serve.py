@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import signal
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
+from servers.issuer import AUDIENCE, Issuer
 from servers.ports import free_port
 
 import stateward
@@ -21,6 +27,7 @@ from stateward import sync
 from stateward.server.asker import OWN_NAMESPACE
 
 PATIENCE = 60.0
+EXAMPLE = Path(__file__).parents[2] / "deploy" / "serve.toml"
 TLS = Path(__file__).parent.parent / "servers" / "tls"
 PATIENT = stateward.Policy(read_timeout=60.0, write_timeout=60.0, breaker_failures=10_000)
 
@@ -28,10 +35,10 @@ PATIENT = stateward.Policy(read_timeout=60.0, write_timeout=60.0, breaker_failur
 class Process:
     """One `stateward serve`."""
 
-    def __init__(self, url: str, *options: str) -> None:
+    def __init__(self, *options: str) -> None:
         self._errors = TemporaryFile()  # noqa: SIM115 - closed by `end`
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "stateward", "serve", url, "--json", *options],
+            [sys.executable, "-m", "stateward", "serve", "--json", *options],
             stdout=subprocess.PIPE,
             stderr=self._errors,
         )
@@ -62,8 +69,8 @@ def serve() -> Iterator[Callable[..., Process]]:
     """Starts services, and ends by its id each one that the test has left behind."""
     started: list[Process] = []
 
-    def start(url: str, *options: str) -> Process:
-        process = Process(url, *options)
+    def start(*options: str) -> Process:
+        process = Process(*options)
         started.append(process)
         return process
 
@@ -117,6 +124,51 @@ async def test_a_stopped_service_finishes_what_is_under_way(
         stored = [message["n"] for message in (await store.thread("t").load()).messages]
     assert stored == list(range(len(stored)))
     assert len(stored) - 1 - len(acknowledged) in (0, 1)
+
+
+def test_a_stopped_service_ends_streams_and_they_go_on_from_their_cursors(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    """Properly, and whoever comes back with the last id misses and repeats nothing."""
+    url = f"sqlite:///{tmp_path}/agents.db"
+    seen: list[int] = []
+    cursor = ""
+    for life in range(2):
+        process = serve(url, "--port", "0", "--insecure-local")
+        connection = http.client.HTTPConnection(process.url[7:], timeout=PATIENCE)
+        quiet = http.client.HTTPConnection(process.url[7:], timeout=PATIENCE)
+        with closing(connection), closing(quiet), sync.open(process.url, heartbeat=None) as store:
+            thread = store.thread("t")
+            thread.append({"n": 3 * life}, {"n": 3 * life + 1})
+            quiet.request("GET", "/v1/threads/nobodys/changes?follow=true")
+            resume = {"last-event-id": cursor} if cursor else {}
+            connection.request("GET", "/v1/threads/t/changes?follow=true", headers=resume)
+            stream, silent = connection.getresponse(), quiet.getresponse()
+            assert (stream.status, silent.status) == (200, 200)
+            while not seen or seen[-1] < 3 * life + 1:
+                cursor = next_event(stream, seen) or cursor
+            process.process.send_signal(signal.SIGTERM)
+            while (id := next_event(stream, seen)) is not None:
+                cursor = id
+            assert b"data:" not in silent.read(), "both ended as they should, or this raises"
+            assert process.process.wait(PATIENCE) == 0
+        assert process.complaints() == ""
+        with sync.open(url, heartbeat=None) as store:
+            store.thread("t").append({"n": 3 * life + 2})  # while nobody serves it
+    assert seen == list(range(5))
+
+
+def next_event(stream: http.client.HTTPResponse, seen: list[int]) -> str | None:
+    """The id of the next event, whose number goes to those seen; None: the stream has ended."""
+    id = None
+    while line := stream.readline().decode():
+        if line.startswith("id: "):
+            id = line[4:].strip()
+        elif line.startswith("data: "):
+            seen.append(json.loads(line[6:])["message"]["n"])
+        elif line == "\n" and id is not None:
+            return id
+    return None
 
 
 async def kill_again_and_again(
@@ -229,6 +281,34 @@ def test_keys_are_made_listed_used_and_revoked(
     assert process.complaints() == ""
 
 
+def test_the_example_of_a_file_is_served(
+    serve: Callable[..., Process], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With tokens, limits, and an address of this test's own: the command line wins."""
+    issuer = Issuer()
+    issuer.add("one")
+    monkeypatch.setenv("STATEWARD_URL", f"sqlite:///{tmp_path}/agents.db")
+    options = ("--host", "127.0.0.1", "--port", "0", "--rate", "0.001", "--burst", "2")
+    tokens = ("--jwks", issuer.url, "--audience", AUDIENCE)
+    try:
+        process = serve("--config", str(EXAMPLE), *options, *tokens)
+        asked = partial(urllib.request.urlopen, timeout=PATIENCE)
+        assert asked(f"{process.url}/live").status == 200
+        bearer = {"authorization": f"Bearer {issuer.token()}"}
+        request = urllib.request.Request(f"{process.url}/v1/store", headers=bearer)
+        for _ in range(2):
+            with asked(request) as answer:
+                assert json.load(answer)["description"]["engine"] == "sqlite"
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            asked(request)
+        assert refused.value.code == 429
+        refused.value.close()
+        assert process.stop() == 0
+        assert process.complaints() == ""
+    finally:
+        issuer.close()
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -236,6 +316,10 @@ def test_keys_are_made_listed_used_and_revoked(
         (("serve", "sqlite:///{}/a.db", "--tls-cert", "x"), 2, "belong together"),
         (("serve", "sqlite:///{}/a.db", "--port", "99999"), 1, "cannot listen"),
         (("serve", "sqlite:///{}/nowhere/a.db", "--port", "0"), 2, "nowhere"),
+        (("serve", "sqlite:///{}/a.db", "--config", "{}/nowhere.toml"), 2, "nowhere.toml"),
+        (("serve", "sqlite:///{}/a.db", "--jwks", "https://x/keys"), 2, "--audience"),
+        (("serve", "sqlite:///{}/a.db", "--jwks", "{}/no", "--audience", "a"), 2, "no file"),
+        (("serve", "sqlite:///{}/a.db", "--rate", "0"), 2, "requests a second"),
         (("key", "create", "sqlite:///{}/b.db"), 2, "--all-namespaces"),
         (("key", "create", "sqlite:///{}/b.db", "--all-namespaces", "--rate", "0"), 2, "rate"),
         (("key", "create", "sqlite:///{}/b.db", "--all-namespaces", "--burst", "5"), 2, "--rate"),

@@ -254,7 +254,10 @@ def test_unknown_key_ids_are_no_storm_at_the_issuer(serve: Serve, issuer: Issuer
     assert asked(served, issuer.token()).status == 200
 
 
-@pytest.mark.parametrize("how", ["down", "error", "redirect", "nonsense", "empty", "huge"])
+HOW = ("down", "error", "redirect", "nonsense", "empty", "huge", "cut off", "no HTTP")
+
+
+@pytest.mark.parametrize("how", HOW)
 def test_the_last_keys_stay_in_force_while_no_others_can_be_had(
     serve: Serve, issuer: Issuer, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -266,6 +269,7 @@ def test_the_last_keys_stay_in_force_while_no_others_can_be_had(
     issuer.status = {"error": 500, "redirect": 302}.get(how, 200)
     texts = {"nonsense": b"<html>", "empty": b'{"keys":[]}', "huge": b"x" * (jwks.LARGEST_SET + 9)}
     issuer.text = texts.get(how)
+    issuer.mangled = {"cut off": b"HTTP/1.1 200 OK\r\n", "no HTTP": b"\0" * 99}.get(how)
 
     def said() -> bool:
         assert asked(served, issuer.token()).status == 200
@@ -274,10 +278,22 @@ def test_the_last_keys_stay_in_force_while_no_others_can_be_had(
     awaited(said)
     if how == "down":
         return
-    issuer.status, issuer.text = 200, None
+    issuer.status, issuer.text, issuer.mangled = 200, None, None
     assert issuer.asked > before
     issuer.add("two")
     awaited(lambda: asked(served, issuer.token("two")).status == 200)
+
+
+@pytest.mark.parametrize("how", ["chunked", "until the end"])
+def test_keys_are_read_however_http_sends_them(serve: Serve, issuer: Issuer, how: str) -> None:
+    body, head = issuer.document, b"HTTP/1.1 200 OK\r\n"
+    if how == "chunked":
+        parts = [body[:7], body[7:], b""]
+        chunks = b"".join(b"%x;x=y\r\n%s\r\n" % (len(part), part) for part in parts)
+        issuer.mangled = head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks
+    else:
+        issuer.mangled = head + b"\r\n" + body
+    assert asked(serve(jwt=trusting(issuer)), issuer.token()).status == 200
 
 
 def test_a_service_that_never_had_the_keys_says_so(serve: Serve, issuer: Issuer) -> None:

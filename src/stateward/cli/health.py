@@ -8,7 +8,7 @@ import json
 import msgspec
 
 from stateward import sync
-from stateward.cli.common import FAILED, OK, add_url, complain
+from stateward.cli.common import FAILED, OK, add_namespace, add_url, complain
 from stateward.engines.registry import looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
@@ -21,19 +21,21 @@ examples:
   stateward health sqlite:///agents.db
   stateward health sqlite:///agents.db --json
   stateward health sqlite:////data/agents.db --replica agents-0 --replicas agents-0,agents-1
+  stateward health https://KEY@state.example.com --namespace shop
   STATEWARD_URL=sqlite:///agents.db stateward health"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add = parser.add_argument
+    add_namespace(add)
     add("--replica", metavar="NAME", help="of a store that is divided among replicas: this one")
     add("--replicas", metavar="NAMES", help="and all of them: agents-0,agents-1,agents-2")
 
 
 def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
-    health = _ask(url, options.replica, options.replicas)
+    health = _ask(url, options.namespace, options.replica, options.replicas)
     if options.json:
         print(json.dumps({"url": url.safe, **msgspec.to_builtins(health)}))
     elif health.ok:
@@ -45,10 +47,12 @@ def run(options: argparse.Namespace) -> int:
     return OK if health.ok else FAILED
 
 
-def _ask(url: EngineURL, replica: str | None, replicas: str | None) -> Health:
+def _ask(url: EngineURL, namespace: str, replica: str | None, replicas: str | None) -> Health:
     names = None if replicas is None else replicas.split(",")
     # Not `with`: entering would raise what health() reports.
-    store = sync.open(looking(url).text, replica=replica, replicas=names, heartbeat=None)
+    store = sync.open(
+        looking(url).text, namespace=namespace, replica=replica, replicas=names, heartbeat=None
+    )
     try:
         refuse_missing(url)
         return store.health()

@@ -15,34 +15,51 @@ from typing import Any
 import stateward
 from stateward.cli.common import FAILED, OK, add_url
 from stateward.engines.registry import parse
-from stateward.engines.url import is_loopback
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.server import app
 from stateward.server.service import Application
-
-PORT = 7878
-STOP_SECONDS = 30
+from stateward.server.settings import PORT, ServeSettings, read_settings
 
 EXAMPLES = """\
 Agents open the service like any other store, with a key instead of a database password:
 stateward.open("https://KEY@host"). Everybody needs a key (stateward key create), but for /live.
 Without --tls-cert put a proxy before it that speaks TLS. SIGTERM or Ctrl-C ends it: what is under
-way is finished first.
+way is finished first. All of it, and more, can stand in a file (--config); the command line wins.
 
 examples:
   stateward serve sqlite:///agents.db --insecure-local
   stateward serve postgresql://agents@db/agents --host 0.0.0.0 --tls-cert tls.crt --tls-key tls.key
-  STATEWARD_URL=redis://cache:6379 stateward serve --port 8080"""
+  STATEWARD_URL=redis://cache:6379 stateward serve --port 8080
+  stateward serve sqlite:///agents.db --jwks https://login.example.com/keys --audience agents
+  stateward serve --config serve.toml"""
+# Where in the settings an option stands.
+OPTIONS = {
+    **{name: name for name in ("host", "port", "tls_cert", "tls_key", "insecure_local")},
+    **{name: f"limits.{name}" for name in ("rate", "burst", "streams")},
+    **{name: f"jwt.{name}" for name in ("jwks", "audience", "issuer")},
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add = parser.add_argument
-    add("--host", default="127.0.0.1", metavar="NAME", help="where to listen (default: 127.0.0.1)")
-    add("--port", type=int, default=PORT, metavar="N", help=f"0: any (default: {PORT})")
+    add("--config", metavar="FILE", help="TOML with these options and more; see the reference")
+    add("--host", metavar="NAME", help="where to listen (default: 127.0.0.1)")
+    add("--port", type=int, metavar="N", help=f"0: any (default: {PORT})")
     add("--tls-cert", metavar="FILE", help="the certificate, and those that vouch for it")
     add("--tls-key", metavar="FILE", help="its private key")
-    add("--insecure-local", action="store_true", help="no key is needed on this machine")
+    add(
+        "--insecure-local",
+        action="store_true",
+        default=None,
+        help="no key is needed on this machine",
+    )
+    add("--rate", type=float, metavar="N", help="requests a second, of each key (default: any)")
+    add("--burst", type=int, metavar="N", help="so many at once after a pause (default: --rate)")
+    add("--streams", type=int, metavar="N", help="streams at a time, of each key (default: any)")
+    add("--jwks", metavar="URL|FILE", help="take tokens that these public keys can verify")
+    add("--audience", metavar="NAME", help="whom such a token must be for: this service")
+    add("--issuer", metavar="NAME", help="by whom it must be issued (default: anybody with a key)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -50,18 +67,35 @@ def run(options: argparse.Namespace) -> int:
         import uvicorn  # noqa: F401 - to say so before anything is opened
     except ImportError as error:
         raise InvalidInput("serve needs uvicorn: pip install 'stateward[server]'") from error
-    url = parse(options.url)
-    if options.insecure_local and not is_loopback(options.host):
-        raise InvalidInput("--insecure-local is for this machine alone: leave out --host")
-    if bool(options.tls_cert) != bool(options.tls_key):
-        raise InvalidInput("--tls-cert and --tls-key belong together")
-    application = app(stateward.open(url.text, spill=False), insecure_local=options.insecure_local)
-    with _listening(options.host, options.port) as listening:
-        return _serve(options, url.safe, application, listening)
+    given = {where: getattr(options, name) for name, where in OPTIONS.items()}
+    settings = read_settings(options.config, {"store": options.url, **given})
+    url = parse(settings.store)
+    password = settings.password
+    store = stateward.open(
+        url.text,
+        namespace=settings.namespace,
+        credentials=None if password is None else lambda: password,
+        spill=False,
+    )
+    application = app(
+        store,
+        insecure_local=settings.insecure_local,
+        largest_body=settings.largest_body,
+        body_seconds=settings.body_seconds,
+        jwt=settings.jwt,
+        rates=settings.limits,
+    )
+    with _listening(settings.host, settings.port) as listening:
+        return _serve(settings, url.safe, application, listening, as_json=options.json)
 
 
 def _serve(
-    options: argparse.Namespace, store: str, application: Application, listening: socket.socket
+    settings: ServeSettings,
+    store: str,
+    application: Application,
+    listening: socket.socket,
+    *,
+    as_json: bool,
 ) -> int:
     import uvicorn
 
@@ -71,7 +105,7 @@ def _serve(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if not self.should_exit:
-                _say(options, store, listening.getsockname()[1])
+                _say(settings, store, listening.getsockname()[1], as_json=as_json)
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             application.stop()
@@ -87,7 +121,7 @@ def _serve(
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
-    given: dict[str, Any] = {"ssl_certfile": options.tls_cert, "ssl_keyfile": options.tls_key}
+    given: dict[str, Any] = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
     try:
         config = uvicorn.Config(
             application,
@@ -98,7 +132,7 @@ def _serve(
             date_header=False,
             proxy_headers=False,
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=STOP_SECONDS,
+            timeout_graceful_shutdown=settings.stop_seconds,
             **given,
         )
         config.load()
@@ -128,10 +162,10 @@ def _listening(host: str, port: int) -> socket.socket:
         raise StoreUnavailable(f"cannot listen on {host}:{port}: {error}") from error
 
 
-def _say(options: argparse.Namespace, store: str, port: int) -> None:
-    host = f"[{options.host}]" if ":" in options.host else options.host
-    here = f"{'https' if options.tls_cert else 'http'}://{host}:{port}"
-    if options.json:
+def _say(settings: ServeSettings, store: str, port: int, *, as_json: bool) -> None:
+    host = f"[{settings.host}]" if ":" in settings.host else settings.host
+    here = f"{'https' if settings.tls_cert else 'http'}://{host}:{port}"
+    if as_json:
         print(json.dumps({"url": here, "store": store}), flush=True)
     else:
         print(f"{store} is served on {here}", flush=True)

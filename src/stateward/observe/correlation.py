@@ -12,9 +12,12 @@ from stateward.errors import InvalidInput
 
 _current: ContextVar[str | None] = ContextVar("stateward_correlation_id", default=None)
 
-# W3C Trace Context: version, trace id, parent id, flags; later versions may append more.
-_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
-_NO_TRACE = "0" * 32
+# W3C Trace Context: version, trace id, parent id, flags; later versions may append more. Neither id
+# may be all zeros.
+_TRACEPARENT = re.compile(
+    r"(?!ff)(?!00-.{52}.)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+    r"(?:-.*)?"
+)
 
 
 @contextmanager
@@ -51,4 +54,4 @@ def trace_id(traceparent: str | None) -> str | None:
     if type(traceparent) is not str:
         raise InvalidInput(f"traceparent is the text of a header, not {type(traceparent).__name__}")
     match = _TRACEPARENT.fullmatch(traceparent.strip())
-    return match[1] if match is not None and match[1] != _NO_TRACE else None
+    return None if match is None else match[1]

@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct
 
-from stateward.engines.http.answer import Garbled, Incoming
 from stateward.engines.url import is_loopback
 from stateward.errors import InvalidInput
 from stateward.world import World
@@ -125,7 +124,7 @@ class JwksSource:
             if text != self._text:
                 self.current, self._text = key_set_of(text, self._algorithms), text
             self._fetched, self._failing = self._world.monotonic(), False
-        except (Unfetched, OSError, TimeoutError, Garbled) as error:
+        except (Unfetched, OSError, TimeoutError) as error:
             if not self._failing:  # once, until it works again
                 source, why = self._where.partition("?")[0], f"{type(error).__name__}: {error}"
                 logger.error("token_keys_unavailable", extra={"source": source, "error": why})
@@ -162,23 +161,44 @@ async def _get(where: str) -> bytes:
     tls = ssl.create_default_context() if url.scheme == "https" else None
     assert url.hostname is not None
     port = url.port or (443 if tls else 80)
-    reader, writer = await asyncio.open_connection(url.hostname, port, ssl=tls)
+    reader, writer = await asyncio.open_connection(url.hostname, port, ssl=tls, limit=LARGEST_SET)
     try:
         path = (url.path or "/") + (f"?{url.query}" if url.query else "")
         head = f"GET {path} HTTP/1.1\r\nhost: {url.netloc}\r\n"
         writer.write(f"{head}accept: application/json\r\nconnection: close\r\n\r\n".encode("ascii"))
-        incoming, size, answer = Incoming(), 0, None
-        while answer is None:
-            data = await reader.read(CHUNK)
-            size += len(data)
-            if size > LARGEST_SET:
-                raise Unfetched(f"more than {LARGEST_SET:,} bytes came")
-            answer = incoming.take(data)
+        return await _body(reader)
+    except (EOFError, ValueError, IndexError, asyncio.LimitOverrunError) as error:
+        raise Unfetched(f"what came is not HTTP/1.1, or is cut off: {error}") from error
     finally:
         writer.close()
-    if answer.status != 200:
-        raise Unfetched(f"it was answered with status {answer.status}")
-    return answer.body
+
+
+async def _body(reader: asyncio.StreamReader) -> bytes:
+    """What a whole answer says. The connection ends with it."""
+    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+    status = int(first.split()[1])
+    if status != 200:
+        raise Unfetched(f"it was answered with status {status}")
+    pairs = (line.lower().partition(":") for line in lines)
+    headers = {name.strip(): value.strip() for name, _, value in pairs}
+    length = headers.get("content-length")
+    if length is not None:
+        return await reader.readexactly(_small(int(length)))
+    chunked = headers.get("transfer-encoding") == "chunked"
+    data = b""
+    while True:
+        size = int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16) if chunked else CHUNK
+        _small(len(data) + size)
+        part = (await reader.readexactly(size + 2))[:-2] if chunked else await reader.read(size)
+        if not part:
+            return data
+        data += part
+
+
+def _small(size: int) -> int:
+    if not 0 <= size <= LARGEST_SET:
+        raise Unfetched(f"more than {LARGEST_SET:,} bytes came")
+    return size
 
 
 def _read_file(path: str) -> bytes:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from stateward.errors import InvalidInput, NotPermitted
-from stateward.observe.correlation import correlate
+from stateward.observe.correlation import correlate, trace_id
 from stateward.ops import Entity, NotYours
 from stateward.server.asker import Asker, merged
 from stateward.server.door import Door
@@ -45,6 +45,8 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 LONGEST_WAIT = 30.0  # seconds that one wait may take
+TRACEPARENT = b"traceparent"  # of W3C Trace Context
+CORRELATION = b"stateward-correlation"  # by which the log knows the request
 PRIVATE = {"cache-control": "no-store"}  # for whoever stands between
 
 
@@ -106,6 +108,21 @@ class Application:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
+        given = [value for name, value in scope["headers"] if name == TRACEPARENT]
+        trace = trace_id(given[0].decode("latin-1")) if len(given) == 1 else None
+        if trace is None:
+            await self._answer(scope, receive, send)
+            return
+
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"].append((CORRELATION, trace.encode()))
+            await send(message)
+
+        with correlate(trace):
+            await self._answer(scope, receive, sent)
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         try:
             reply = await self._reply(scope, receive)
         except _HungUp:
@@ -199,9 +216,7 @@ class Application:
             call = RestCall(asker, store, path, query, body, given, asked.decode("ascii"))
             # The service's own: a key need not be one that may write there.
             own = self._store.within
-            trace = headers.get(b"traceparent", b"").decode("latin-1")
-            with correlate(traceparent=trace):
-                reply = await answered(call, route, lambda: own(namespace).operations)
+            reply = await answered(call, route, lambda: own(namespace).operations)
         except Exception as error:
             if isinstance(error, _HungUp):
                 raise

@@ -15,6 +15,7 @@ from stateward.codec import canonical, encode
 from stateward.errors import InvalidInput, StatewardError, StoreFull, StoreUnavailable
 from stateward.kinds import OPERATIONS
 from stateward.layers.layer import Execute
+from stateward.observe.correlation import correlation_id
 from stateward.ops import (
     Append,
     Commit,
@@ -68,11 +69,13 @@ class OperationsLog:
 
         `what` is done by `who` to the entity of this kind and id. What the block puts into the dict
         that it gets is the detail of the second entry. Without the first entry nothing is done,
-        unless the deed `makes_room` in a store that is full. A process that dies in between leaves
+        unless the deed `makes_room` in a store that is full. Both have the `correlation` id, by
+        default that of the `correlate` block around. A process that dies in between leaves
         the first one: nobody knows whether it was done, and `verify` lists it as unended. So does a
         deed that the store did not answer.
         """
         target, of = target_of(kind, id), None
+        correlation = correlation or correlation_id()
         scope = self._handle.scope
         # The refusals of a full store open the breaker, which must not keep room from being made.
         execute = scope.stack.execute_past_breaker if makes_room else scope.execute
@@ -119,7 +122,7 @@ class OperationsLog:
         For what changes nothing, e.g. an operator who reads a conversation: record it before the
         text is handed over, so that nobody has read what the log does not know of.
         """
-        target = target_of(kind, id)
+        target, correlation = target_of(kind, id), correlation or correlation_id()
         return await self._append(body_of(who, what, target, DONE, detail, None, correlation))
 
     async def _append(self, body: dict[str, Any], execute: Execute | None = None) -> int:

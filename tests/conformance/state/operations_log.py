@@ -16,6 +16,7 @@ from stateward.engines.passthrough import Passthrough
 from stateward.errors import InvalidInput, StoreFull, StoreUnavailable
 from stateward.kinds import LOCK, OPERATIONS, THREAD, USER
 from stateward.layers.policy import Policy
+from stateward.observe.correlation import correlate
 from stateward.ops import (
     Applied,
     Commit,
@@ -48,6 +49,19 @@ async def outcomes(store: Store) -> list[tuple[str, int | None]]:
 
 
 # --- what it says -----------------------------------------------------------------------
+
+
+@case
+async def entries_have_the_correlation_id_of_the_request_they_belong_to(h: StoreHarness) -> None:
+    async with h.store() as store:
+        with correlate("r-1"):
+            await store.operations.record(ANN, "thread show", THREAD, "t")
+            await store.operations.record(ANN, "thread show", THREAD, "t", correlation="c-1")
+            async with store.operations.recording(ANN, "lock break", LOCK, "inventory"):
+                pass
+        await store.operations.record(ANN, "thread show", THREAD, "t")
+        found = [each.correlation async for each in store.operations.entries()]
+        assert found == ["r-1", "c-1", "r-1", "r-1", None]
 
 
 @case

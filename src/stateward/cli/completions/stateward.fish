@@ -51,7 +51,7 @@ function _shtab_stateward_using
 end
 
 set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' 'audit list' 'audit show' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve signals sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --joining --keep-in --keep-namespace --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --since --spill --start-command --status --step --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --audience --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --issuer --joining --jwks --keep-in --keep-namespace --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --since --spill --start-command --status --step --streams --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -198,6 +198,7 @@ complete -c stateward -n '_shtab_stateward_using effect show' -l namespace -x -d
 complete -c stateward -n '_shtab_stateward_using effect show' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a health -d 'say whether a store answers, and how it is set up'
 complete -c stateward -n '_shtab_stateward_using health' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using health' -l namespace -x -d 'which one (default: default)'
 complete -c stateward -n '_shtab_stateward_using health' -l replica -x -d 'of a store that is divided among replicas: this one'
 complete -c stateward -n '_shtab_stateward_using health' -l replicas -x -d 'and all of them: agents-0,agents-1,agents-2'
 complete -c stateward -n '_shtab_stateward_using health' -l json -d 'print one JSON object'
@@ -299,11 +300,18 @@ complete -c stateward -n '_shtab_stateward_using restore' -l json -d 'print one 
 complete -c stateward -n '_shtab_stateward_using restore; and test $_shtab_stateward_npos -ge 0' -ka "(__fish_complete_path (commandline -ct))" -d 'a backup'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a serve -d 'put a store behind HTTP, for agents without a database password'
 complete -c stateward -n '_shtab_stateward_using serve' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using serve' -l config -xka "(__fish_complete_path (commandline -ct))" -d 'TOML with these options and more; see the reference'
 complete -c stateward -n '_shtab_stateward_using serve' -l host -x -d 'where to listen (default: 127.0.0.1)'
 complete -c stateward -n '_shtab_stateward_using serve' -l port -x -d '0: any (default: 7878)'
 complete -c stateward -n '_shtab_stateward_using serve' -l tls-cert -xka "(__fish_complete_path (commandline -ct))" -d 'the certificate, and those that vouch for it'
 complete -c stateward -n '_shtab_stateward_using serve' -l tls-key -xka "(__fish_complete_path (commandline -ct))" -d 'its private key'
 complete -c stateward -n '_shtab_stateward_using serve' -l insecure-local -d 'no key is needed on this machine'
+complete -c stateward -n '_shtab_stateward_using serve' -l rate -x -d 'requests a second, of each key (default: any)'
+complete -c stateward -n '_shtab_stateward_using serve' -l burst -x -d 'so many at once after a pause (default: --rate)'
+complete -c stateward -n '_shtab_stateward_using serve' -l streams -x -d 'streams at a time, of each key (default: any)'
+complete -c stateward -n '_shtab_stateward_using serve' -l jwks -x -d 'take tokens that these public keys can verify'
+complete -c stateward -n '_shtab_stateward_using serve' -l audience -x -d 'whom such a token must be for: this service'
+complete -c stateward -n '_shtab_stateward_using serve' -l issuer -x -d 'by whom it must be issued (default: anybody with a key)'
 complete -c stateward -n '_shtab_stateward_using serve' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a signals -d 'show what the processes of a store measured over time'
 complete -c stateward -n '_shtab_stateward_using signals' -s h -l help -d 'show this help message and exit'

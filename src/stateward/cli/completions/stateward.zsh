@@ -337,6 +337,7 @@ _shtab_stateward_effect_show_defaults_added=0
 
 _shtab_stateward_health_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
   "--replica[of a store that is divided among replicas\: this one]:NAME:"
   "--replicas[and all of them\: agents-0,agents-1,agents-2]:NAMES:"
   "--json[print one JSON object]"
@@ -514,11 +515,18 @@ _shtab_stateward_restore_defaults_added=0
 
 _shtab_stateward_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--config[TOML with these options and more\; see the reference]:FILE:_files"
   "--host[where to listen (default\: 127.0.0.1)]:NAME:"
   "--port[0\: any (default\: 7878)]:N:"
   "--tls-cert[the certificate, and those that vouch for it]:FILE:_files"
   "--tls-key[its private key]:FILE:_files"
   "--insecure-local[no key is needed on this machine]"
+  "--rate[requests a second, of each key (default\: any)]:N:"
+  "--burst[so many at once after a pause (default\: --rate)]:N:"
+  "--streams[streams at a time, of each key (default\: any)]:N:"
+  "--jwks[take tokens that these public keys can verify]:URL|FILE:"
+  "--audience[whom such a token must be for\: this service]:NAME:"
+  "--issuer[by whom it must be issued (default\: anybody with a key)]:NAME:"
   "--json[print one JSON object]"
 )
 

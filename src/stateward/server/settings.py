@@ -1,0 +1,137 @@
+"""How a service is set up: `serve.toml`, with whatever the command line says instead."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import fields
+
+from stateward.engines.url import did_you_mean, is_loopback
+from stateward.errors import InvalidInput
+from stateward.server.rates import RateSettings
+from stateward.server.tokens import JwtSettings
+
+PORT = 7878
+FROM_ENVIRONMENT = "_env"  # store_env = "NAME": the value of `store` is the environment's NAME
+
+
+class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a service is told when it starts."""
+
+    store: str | None = None  # None: the environment's STATEWARD_URL
+    password: str | None = None  # of the store, instead of one in its URL
+    namespace: str = "default"  # that a key for all namespaces asks about, unless it says which
+    host: str = "127.0.0.1"
+    port: int = PORT
+    tls_cert: str | None = None
+    tls_key: str | None = None
+    insecure_local: bool = False
+    largest_body: int = 64 << 20  # bytes
+    body_seconds: float = 30.0
+    stop_seconds: int = 30  # that what is under way may take when it stops
+    limits: RateSettings = RateSettings()
+    jwt: JwtSettings | None = None
+
+    def __post_init__(self) -> None:
+        if self.insecure_local and not is_loopback(self.host):
+            raise InvalidInput("--insecure-local is for this machine alone: leave out --host")
+        if bool(self.tls_cert) != bool(self.tls_key):
+            raise InvalidInput("--tls-cert and --tls-key belong together")
+        if self.largest_body < 1024 or self.body_seconds <= 0:
+            raise InvalidInput("largest_body is at least 1024 bytes, and body_seconds above 0")
+        if not 1 <= self.stop_seconds <= 3600:
+            raise InvalidInput(f"stop_seconds is from 1 to 3600, not {self.stop_seconds}")
+
+
+SECTIONS: dict[str, type[Struct]] = {"limits": RateSettings, "jwt": JwtSettings}
+
+
+def read_settings(
+    file: str | None, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ
+) -> ServeSettings:
+    """What the file says, and what was `given` on the command line instead (None: nothing).
+
+    The names of what was given may have a section's before them, as in `limits.rate`. Raises
+    `InvalidInput` for what is not known or cannot be used; it shows no values.
+    """
+    where = f"{file}: " if file is not None else ""
+    said = {} if file is None else _read(file)
+    instead = {name: value for name, value in given.items() if value is not None}
+    known = {name: value for name, value in environment.items() if value}
+    said = _resolved(said, ServeSettings, where, "", known, instead)
+    for name, value in instead.items():
+        section, _, key = name.rpartition(".")
+        (said.setdefault(section, {}) if section else said)[key] = value
+    if "jwt" in said and not {"jwks", "audience"} <= said["jwt"].keys():
+        raise InvalidInput(f"{where}tokens need jwks and audience (--jwks, --audience): say both")
+    try:
+        return msgspec.convert(said, ServeSettings)
+    except msgspec.ValidationError as error:
+        # In its words a value stands nowhere, but in ours: a rate that is too small, for example.
+        text = re.sub(
+            r" - at `\$\.?([^`]*)`", lambda at: f" ({at[1]})" if at[1] else "", f"{error}"
+        )
+        raise InvalidInput(f"{where}{text}") from error
+
+
+def _read(file: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(Path(file).read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"--config: {file} cannot be read: {error}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidInput(f"{file} is not TOML: {error}") from error
+
+
+def _resolved(
+    said: Mapping[str, Any],
+    of: type[Struct],
+    where: str,
+    section: str,
+    environment: Mapping[str, str],
+    instead: Mapping[str, Any],
+) -> dict[str, Any]:
+    """With the values of the environment. Refuses keys that nobody knows, nearest first."""
+    known = {field.encode_name: field for field in fields(of)}
+    found: dict[str, Any] = {}
+    for key, value in said.items():
+        name = f"{section}{key}"
+        if key in SECTIONS and not section:
+            if not isinstance(value, dict):
+                raise InvalidInput(f"{where}{key} is a section: write [{key}] above its keys")
+            of_it = SECTIONS[key]
+            found[key] = _resolved(value, of_it, where, f"{key}.", environment, instead)
+        elif key in known:
+            found[key] = value
+        elif (base := key.removesuffix(FROM_ENVIRONMENT)) in known and base != key:
+            if base in said:
+                raise InvalidInput(f"{where}{section}{base} and {name} say the same: choose one")
+            if f"{section}{base}" in instead:
+                continue
+            if not isinstance(value, str) or value not in environment:
+                # The value is not shown: by mistake it may be the secret itself.
+                raise InvalidInput(
+                    f"{where}{name} names a variable of the environment that is not set, or empty"
+                )
+            found[base] = _of_type(environment[value], known[base].type)
+        else:
+            raise InvalidInput(
+                f"{where}there is no key {name!r}{did_you_mean(key, known)}; there are: "
+                f"{', '.join(known)}"
+            )
+    return found
+
+
+def _of_type(text: str, type: Any) -> Any:
+    """A value of the environment is text: a number or a switch is read as TOML would."""
+    try:
+        return msgspec.convert(text, type, strict=False)
+    except msgspec.ValidationError:
+        return text  # whoever converts all of them says what is wrong
