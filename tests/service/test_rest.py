@@ -82,7 +82,8 @@ def api(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> It
     folder = tmp_path_factory.mktemp("rest")
     served = Served(service, folder / "store.db", "rest")
     with sync.open(served.direct, heartbeat=None) as store:
-        store.thread("ada-thread", user="ada").append({"role": "user", "content": SECRET})
+        thread = store.thread("ada-thread", user="ada")
+        thread.append({"role": "user", "content": SECRET}, saw=thread.load())
         store.user("ada").put({"secret": SECRET}, "prefs")
         store.user("ada").put({"secret": SECRET, "more": 1}, "prefs")
         store.shared("ada-shared", user="ada").put({"secret": SECRET}, "prefs")
@@ -141,7 +142,7 @@ def request_of(route: RestRoute) -> tuple[str, str, Any, dict[str, str]]:
     return route.method, path, body, headers
 
 
-ASKED = {"user": "ada", "follow": "false", "thread": "ada-thread", "wait": "false"}
+ASKED = {"text": "ada", "user": "ada", "follow": "false", "thread": "ada-thread", "wait": "false"}
 
 
 def all_that_is_adas(api: Api) -> list[Any]:
@@ -414,7 +415,7 @@ def test_a_context_a_journal_and_the_feed(api: Api) -> None:
     hers = api.ask("GET", "/v1/changes?follow=false&kinds=thread,journal", key=eve).body.decode()
     assert hers.count("data: ") == 1, "the journal is nobody's"
     assert shown(api.ask("GET", "/v1/namespaces", key=key)) == {"items": ["together"]}
-    assert shown(api.ask("GET", "/v1/storage", key=key))["thread"] == 1
+    assert shown(api.ask("GET", "/v1/storage", key=key))["kinds"]["thread"] == 1
     exported = api.ask("GET", "/v1/users/eve/export", key=key)
     assert exported.headers["content-type"] == "application/x-ndjson"
     lines = [json.loads(line) for line in exported.body.splitlines()]
