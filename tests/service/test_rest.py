@@ -38,7 +38,7 @@ NAMES = {
     "signal": "go",
     "task": "ada-task",
     "effect": "",  # known when it was carried out
-    "question": "ada-question",
+    "question": "",  # known when it was asked
     "schedule": "ada-schedule",
     "lock": "ada-lock",
     "journal": "ada-journal",
@@ -109,6 +109,9 @@ def begin_adas_work(store: sync.Store) -> None:
     with suppress(Permanent):
         store.thread("ada-thread").effect("call", fails)
     NAMES["effect"] = next(iter(store.effects())).id
+    with store.workflow("ada-asks", kind="k", user="ada") as run:
+        run.wait("approval", ask=SECRET)
+    NAMES["question"] = next(iter(store.waiting())).id
     store.schedule("ada-schedule", user="ada").declare("0 3 * * *", task="nightly", args=[SECRET])
     store.journal("ada-journal", user="ada").append({"secret": SECRET})
     lock = Entity("default", "lock", "ada-lock")
@@ -142,7 +145,14 @@ def request_of(route: RestRoute) -> tuple[str, str, Any, dict[str, str]]:
     return route.method, path, body, headers
 
 
-ASKED = {"text": "ada", "user": "ada", "follow": "false", "thread": "ada-thread", "wait": "false"}
+ASKED = {
+    "old": "1",
+    "text": "ada",
+    "user": "ada",
+    "follow": "false",
+    "thread": "ada-thread",
+    "wait": "false",
+}
 
 
 def all_that_is_adas(api: Api) -> list[Any]:
