@@ -487,6 +487,7 @@ class EffectInfo(Struct, frozen=True):
     tries: int  # how often somebody took it in hand
     created_at: datetime
     updated_at: datetime
+    cursor: str = ""  # for `after=`, to go on after it: where it was listed
 
 
 class Done(Struct, frozen=True):

@@ -72,6 +72,12 @@ def test_three_replicas_become_four_and_then_two(tmp_path: Path) -> None:
     assert {after[at][0] for at in gone_over} == {"agents-3"}, "nothing else moves"
     assert moved["entities"] == len(gone_over) > 0
     assert all(same(before[at][1], after[at][1]) for at in before)
+    for name in FOUR:
+        with sync.open(url_of(tmp_path, name), heartbeat=None) as store:
+            told = [(each.what, each.outcome) for each in store.operations.entries()]
+            told = told[-2:] if name in THREE else told[-1:]
+            ended = [("rebalance", "intended"), ("rebalance", "done")]
+            assert told == (ended if name in THREE else ended[1:]), "each volume has its own log"
     with replicas(tmp_path, *FOUR) as running:
         assert_all_is_there(running, 1)
         for id_, owner in homes(FOUR, IDS).items():  # a redelivery is still known

@@ -40,7 +40,7 @@ NAMES = {
     "signal": "go",
     "task": "ada-task",
     "effect": "",  # known when it was carried out
-    "question": "ada-question",
+    "question": "",  # known when it was asked
     "schedule": "ada-schedule",
     "lock": "ada-lock",
     "journal": "ada-journal",
@@ -94,7 +94,8 @@ def api(
     folder = tmp_path_factory.mktemp("rest")
     served = Served(service, folder / "store.db", "rest", jwt=trusting(issuer))
     with sync.open(served.direct, heartbeat=None) as store:
-        store.thread("ada-thread", user="ada").append({"role": "user", "content": SECRET})
+        thread = store.thread("ada-thread", user="ada")
+        thread.append({"role": "user", "content": SECRET}, saw=thread.load())
         store.user("ada").put({"secret": SECRET}, "prefs")
         store.user("ada").put({"secret": SECRET, "more": 1}, "prefs")
         store.shared("ada-shared", user="ada").put({"secret": SECRET}, "prefs")
@@ -120,6 +121,9 @@ def begin_adas_work(store: sync.Store) -> None:
     with suppress(Permanent):
         store.thread("ada-thread").effect("call", fails)
     NAMES["effect"] = next(iter(store.effects())).id
+    with store.workflow("ada-asks", kind="k", user="ada") as run:
+        run.wait("approval", ask=SECRET)
+    NAMES["question"] = next(iter(store.waiting())).id
     store.schedule("ada-schedule", user="ada").declare("0 3 * * *", task="nightly", args=[SECRET])
     store.journal("ada-journal", user="ada").append({"secret": SECRET})
     lock = Entity("default", "lock", "ada-lock")
@@ -153,7 +157,14 @@ def request_of(route: RestRoute) -> tuple[str, str, Any, dict[str, str]]:
     return route.method, path, body, headers
 
 
-ASKED = {"user": "ada", "follow": "false", "thread": "ada-thread", "wait": "false"}
+ASKED = {
+    "old": "1",
+    "text": "ada",
+    "user": "ada",
+    "follow": "false",
+    "thread": "ada-thread",
+    "wait": "false",
+}
 
 
 def all_that_is_adas(api: Api) -> list[Any]:
@@ -445,7 +456,7 @@ def test_a_context_a_journal_and_the_feed(api: Api) -> None:
     hers = api.ask("GET", "/v1/changes?follow=false&kinds=thread,journal", key=eve).body.decode()
     assert hers.count("data: ") == 1, "the journal is nobody's"
     assert shown(api.ask("GET", "/v1/namespaces", key=key)) == {"items": ["together"]}
-    assert shown(api.ask("GET", "/v1/storage", key=key))["thread"] == 1
+    assert shown(api.ask("GET", "/v1/storage", key=key))["kinds"]["thread"] == 1
     exported = api.ask("GET", "/v1/users/eve/export", key=key)
     assert exported.headers["content-type"] == "application/x-ndjson"
     lines = [json.loads(line) for line in exported.body.splitlines()]

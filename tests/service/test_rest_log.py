@@ -23,7 +23,10 @@ AGENTS = {
 # What hands out what people have said to agents.
 TRANSCRIPTS = {
     "/v1/threads/{thread}",
+    "/v1/threads/{thread}/about",
     "/v1/threads/{thread}/changes",
+    "/v1/threads/{thread}/knew/{version}",
+    "/v1/threads/{thread}/messages",
     "/v1/context",
     "/v1/users/{user}/export",
 }

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import msgspec
 
-from stateward.cli.common import FAILED, OK, ProgressLine, add_namespace, complain
+from stateward.cli.common import FAILED, OK, ProgressLine, add_by, add_namespace, complain, who
 from stateward.cli.kept_turns import KeptTurns
+from stateward.cli.verbs import Deed, logged, opened
 from stateward.codec import check_id
 from stateward.engine import SyncEngine
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.kinds import LAYOUT
 from stateward.layers.outage.spill import default_directory, stores_in
 from stateward.transfer.rebalance import Moved, Rebalancing
 from stateward.world import World
@@ -43,6 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--spill", metavar="NAME=DIR", action="append", default=[], help=kept)
     gone = "wait so long for replicas to be gone (default: 0)"
     add("--wait", type=float, default=0.0, metavar="SECONDS", help=gone)
+    add_by(add)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -71,9 +75,27 @@ def run(options: argparse.Namespace) -> int:
         for engine in volumes.values():
             stack.callback(engine.close)
             engine.open()
-        moved = rebalancing.plan() if options.dry_run else rebalancing.run(options.wait)
+        if options.dry_run:
+            moved = rebalancing.plan()
+        else:
+            old = {name: url for name, url in stores.items() if name not in dict(joining)}
+            with _logged(options, old):
+                moved = rebalancing.run(options.wait)
+            for url in dict(joining).values():  # there was no log before
+                with opened(url, namespace) as store:
+                    store.operations.record(who(options), options.command, LAYOUT, LAYOUT)
     _say(moved, as_json=options.json)
     return FAILED if moved.undecided else OK
+
+
+@contextmanager
+def _logged(options: argparse.Namespace, stores: dict[str, EngineURL]) -> Iterator[None]:
+    """Around the deed: in the log of each volume, because each has its own."""
+    with ExitStack() as stack:
+        for url in stores.values():
+            store = stack.enter_context(opened(url, options.namespace))
+            stack.enter_context(logged(options, Deed(store, LAYOUT, LAYOUT)))
+        yield
 
 
 def _named(text: str) -> tuple[str, EngineURL]:

@@ -17,7 +17,7 @@ from stateward.errors import InvalidInput
 from stateward.kinds import WORKFLOW
 from stateward.ops import Entry, Fetched, Log
 from stateward.records import WorkflowInfo
-from stateward.state.run_record import META
+from stateward.state.run_record import META, entry_parts
 from stateward.sync.state.handle import Handle
 
 EXAMPLES = """\
@@ -120,12 +120,7 @@ def _about(info: WorkflowInfo, fetched: Fetched) -> Row:
 
 def _record(entry: Entry) -> Row:
     """What an entry says: it begins with what it is of, e.g. a step, a signal or a wait."""
-    said = decode(entry.body)
-    what, name = next(iter(said.items()))
-    rest = {key: value for key, value in said.items() if key != what}
-    value = rest["value"] if rest.keys() == {"value"} else rest or None
-    if isinstance(name, dict | list):
-        name, value = None, name
+    what, name, value = entry_parts(entry)
     row = {"number": entry.seq, "at": moment_of(entry.at), "what": what}
     return row | {"name": name, "value": value}
 

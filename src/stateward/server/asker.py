@@ -18,6 +18,7 @@ from stateward.kinds import (
     LANGGRAPH_ITEM,
     LANGGRAPH_THREAD,
     OPERATIONS,
+    QUESTION,
     SUMMARY,
     TASK,
     THREAD,
@@ -27,6 +28,7 @@ from stateward.kinds import (
 )
 from stateward.ops import (
     Commit,
+    Drop,
     Entity,
     Fetch,
     List,
@@ -120,7 +122,9 @@ class Asker(Struct, frozen=True):
     def _check_writes(self, op: Commit) -> None:
         kind = op.entity.kind
         self.require("operate" if kind in (OPERATIONS, AUDIT) else "write")
-        if self.user is not None and kind not in PERSONAL:
+        # To take a question of their own back, which an answer does, but never to ask one.
+        withdraws = kind == QUESTION and op.writes == (Drop(),)
+        if self.user is not None and kind not in PERSONAL and not withdraws:
             raise NotPermitted(f"this key is for one user, and a {kind} is not one user's alone")
         for write in op.writes:
             if isinstance(write, Restore):

@@ -199,6 +199,15 @@ async def page(
     return answer(Page(shown_items, following), headers=linked(call, following))
 
 
+def before_number(after: str | None) -> int | None:
+    """The last number that a page of older entries may have; None: from the newest on."""
+    if after is None:
+        return None
+    if not after.isascii() or not after.isdigit() or len(after) > 15:
+        raise Refusal(400, f"{after!r} is no place in a list: pass `next` as it was told")
+    return max(0, int(after) - 1)
+
+
 def linked(call: RestCall, following: str | None) -> dict[str, str]:
     """The header that leads to the next page, if there is one."""
     if following is None:

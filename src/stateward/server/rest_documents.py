@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime
 from email.utils import format_datetime
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from stateward.codec import MOST
 from stateward.errors import StateConflictError
 from stateward.kinds import SHARED, USER
 from stateward.records import Document, DocumentVersion, moment
@@ -39,6 +40,7 @@ from stateward.state.documents import DocumentHandle
 from stateward.state.merge_patch import merge_patch
 from stateward.state.users import Documents
 
+Version = Annotated[int, Meta(ge=0, le=MOST)]
 TRIES = 10  # to replace whatever is there, while others do so too
 
 
@@ -53,7 +55,7 @@ class NamesQuery(Struct, frozen=True, forbid_unknown_fields=True):
 class GetQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """As it is now; or was in a version, or at a time."""
 
-    version: int | None = None
+    version: Version | None = None
     at: datetime | None = None
 
 
@@ -93,10 +95,29 @@ class SharedHistoryQuery(HistoryQuery, frozen=True, forbid_unknown_fields=True):
     user: str | None = None
 
 
+class DiffQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """From the version `old` to the version `new`; without that, to what it is now."""
+
+    old: Version
+    new: Version | None = None
+
+
+class SharedDiffQuery(DiffQuery, frozen=True, forbid_unknown_fields=True):
+    """The same of what agents share; `user` is whose it is, if it is one user's."""
+
+    user: str | None = None
+
+
+class DocumentDiff(Struct, frozen=True):
+    """A JSON patch (RFC 6902), each operation of which also says what `was` there."""
+
+    patch: list[dict[str, Any]]
+
+
 class UndoBody(Struct, frozen=True, forbid_unknown_fields=True):
     """To which version, or time; neither: before its last change."""
 
-    to: int | None = None
+    to: Version | None = None
     at: datetime | None = None
 
 
@@ -230,6 +251,11 @@ async def _history(call: RestCall) -> Reply:
     return answer(Page(items, None))
 
 
+async def _diff(call: RestCall) -> Reply:
+    query: DiffQuery = call.query
+    return answer(DocumentDiff(await _handle(call).diff(query.old, query.new)))
+
+
 async def _undo(call: RestCall) -> Reply:
     body: UndoBody = call.body
     handle = _handle(call)
@@ -248,6 +274,7 @@ def _routes(
     get: type[Struct],
     delete: type[Struct],
     history: type[Struct],
+    diff: type[Struct],
     whom: type[Struct],
 ) -> tuple[RestRoute, ...]:
     one = f"{under}/{{name}}"
@@ -312,6 +339,15 @@ def _routes(
             history,
         ),
         RestRoute(
+            "GET",
+            f"{one}/diff",
+            "read",
+            _diff,
+            f"What changed in one of {what} from one version to another",
+            DocumentDiff,
+            diff,
+        ),
+        RestRoute(
             "POST",
             f"{one}/undo",
             "write",
@@ -334,6 +370,7 @@ DOCUMENTS = (
         GetQuery,
         DeleteQuery,
         HistoryQuery,
+        DiffQuery,
         Nothing,
     ),
     *_routes(
@@ -344,6 +381,7 @@ DOCUMENTS = (
         SharedGetQuery,
         SharedDeleteQuery,
         SharedHistoryQuery,
+        SharedDiffQuery,
         Whom,
     ),
 )

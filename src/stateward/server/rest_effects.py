@@ -17,13 +17,14 @@ from stateward.server.rest import (
     Page,
     answer,
     missing,
+    page,
     whose,
 )
 from stateward.server.route import RestCall, RestRoute, RouteDeed
 
 
 class EffectsQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """Which effects, the first of them: those that are unknown the oldest first."""
+    """Which effects, by id: those that are unknown the oldest first."""
 
     user: str | None = None
     status: Literal["intended", "done", "failed", "unknown"] | None = None
@@ -31,6 +32,7 @@ class EffectsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     of_workflow: str | None = None
     name: str | None = None
     limit: Limit = 100
+    after: str | None = None
 
 
 class ResolveBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,9 +51,17 @@ async def _effects(call: RestCall) -> Reply:
         thread=query.of_thread,
         workflow=query.of_workflow,
         name=query.name,
+        after=query.after,
         limit=query.limit,
     )
-    return answer(Page([info async for info in listing], None))
+    return await page(call, query.limit, listing, lambda info: info.cursor)
+
+
+async def _effect(call: RestCall) -> Reply:
+    info = await call.store.effect(call.path["effect"]).info()
+    if info is None:
+        raise missing("effect", call.path["effect"])
+    return answer(info)
 
 
 async def _resolve(call: RestCall) -> Reply:
@@ -77,6 +87,14 @@ EFFECTS = (
         "What tools did, or may have done",
         Page[EffectInfo],
         EffectsQuery,
+    ),
+    RestRoute(
+        "GET",
+        "/v1/effects/{effect}",
+        "read",
+        _effect,
+        "What is known of an effect",
+        EffectInfo,
     ),
     RestRoute(
         "POST",

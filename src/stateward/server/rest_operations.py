@@ -10,7 +10,7 @@ from stateward.codec import encode
 from stateward.records import LoggedOperation
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
-from stateward.server.rest import LINES, Limit, Page, answer, linked
+from stateward.server.rest import LINES, Limit, Page, answer, before_number, linked
 from stateward.server.route import RestCall, RestRoute
 from stateward.state.operation_record import exported, heading, target_of
 from stateward.state.operations_log import OperationsLog
@@ -43,14 +43,8 @@ class LogCheck(Struct, frozen=True):
 
 async def _list(call: RestCall) -> Reply:
     query: LogQuery = call.query
-    upto = None
-    if query.after is not None:
-        if not query.after.isascii() or not query.after.isdigit() or len(query.after) > 15:
-            raise Refusal(400, f"{query.after!r} is no place in the log: pass `next` as it was")
-        upto = max(0, int(query.after) - 1)
+    upto = before_number(query.after)
     target = None if query.target is None else _target(query.target)
-    if upto == 0:
-        return answer(Page([], None))
     found = call.store.operations.entries(upto=upto, last=query.limit)
     entries = [entry async for entry in found]
     following = str(entries[0].number) if len(entries) == query.limit else None

@@ -12,9 +12,11 @@ from stateward.server.rest_audits import AUDITS
 from stateward.server.rest_context import CONTEXT
 from stateward.server.rest_documents import DOCUMENTS
 from stateward.server.rest_effects import EFFECTS
+from stateward.server.rest_find import FIND
 from stateward.server.rest_journals import JOURNALS
 from stateward.server.rest_keys import KEYS
 from stateward.server.rest_kinds import KINDS
+from stateward.server.rest_knowledge import KNOWLEDGE
 from stateward.server.rest_locks import LOCKS
 from stateward.server.rest_operations import OPERATIONS_LOG
 from stateward.server.rest_questions import QUESTIONS
@@ -24,6 +26,7 @@ from stateward.server.rest_signals import SIGNALS
 from stateward.server.rest_storage import STORAGE
 from stateward.server.rest_tasks import TASKS
 from stateward.server.rest_threads import THREADS
+from stateward.server.rest_transcripts import TRANSCRIPTS
 from stateward.server.rest_users import USERS
 from stateward.server.rest_workflows import WORKFLOWS
 from stateward.server.route import RestCall, RestRoute
@@ -41,6 +44,8 @@ async def _openapi(call: RestCall) -> Reply:
 
 ROUTES = (
     *THREADS,
+    *TRANSCRIPTS,
+    *KNOWLEDGE,
     *DOCUMENTS,
     *WORKFLOWS,
     *QUESTIONS,
@@ -52,6 +57,7 @@ ROUTES = (
     *JOURNALS,
     *USERS,
     *STORAGE,
+    *FIND,
     *KINDS,
     *REPLICAS,
     *OPERATIONS_LOG,

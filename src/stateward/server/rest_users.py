@@ -8,13 +8,57 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
+from msgspec import Struct
+
 from stateward.kinds import USER
+from stateward.ops import List, Listed
 from stateward.records import ErasureReceipt
 from stateward.server.reply import Reply
-from stateward.server.rest import LINES, answer
+from stateward.server.rest import LINES, Limit, Page, answer, linked, missing
 from stateward.server.route import RestCall, RestRoute, RouteDeed
 
 PIECE = 1 << 16  # bytes of an export that are sent at once
+
+
+class UsersQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Some of those who have anything here, by id."""
+
+    limit: Limit = 100
+    after: str | None = None
+
+
+class UserShown(Struct, frozen=True):
+    """Somebody who has anything here, and how many things that are."""
+
+    id: str
+    entities: int
+
+
+class UserKinds(Struct, frozen=True):
+    """How much somebody has of each kind."""
+
+    id: str
+    kinds: dict[str, int]
+
+
+async def _users(call: RestCall) -> Reply:
+    query: UsersQuery = call.query
+    scope = call.store.sections["users"]
+    op = List(scope.namespace, tally="owner", after=query.after, limit=query.limit)
+    listed = (await scope.execute((op,)))[0]
+    assert isinstance(listed, Listed)
+    users = [UserShown(id, count) for id, count in listed.tally.items()]
+    return answer(Page(users, listed.next), headers=linked(call, listed.next))
+
+
+async def _user(call: RestCall) -> Reply:
+    id = call.path["user"]
+    if call.asker.user not in (None, id):
+        raise missing("user", id)
+    kinds = await call.store.counts(id)
+    if not kinds:
+        raise missing("user", id)
+    return answer(UserKinds(id, kinds))
 
 
 async def _export(call: RestCall) -> Reply:
@@ -40,6 +84,24 @@ async def _erase(call: RestCall) -> Reply:
 
 
 USERS = (
+    RestRoute(
+        "GET",
+        "/v1/users",
+        "operate",
+        _users,
+        "Everybody who has anything here, by id",
+        Page[UserShown],
+        UsersQuery,
+        one_users=False,
+    ),
+    RestRoute(
+        "GET",
+        "/v1/users/{user}",
+        "read",
+        _user,
+        "How much somebody has of each kind",
+        UserKinds,
+    ),
     RestRoute(
         "GET",
         "/v1/users/{user}/export",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal, NoReturn
 
 from msgspec import Struct
 
 from stateward.errors import InvalidInput
 from stateward.kinds import WORKFLOW
-from stateward.records import (
-    WorkflowInfo,
-)
+from stateward.ops import Log
+from stateward.options import owner_of
+from stateward.records import WorkflowInfo, moment
 from stateward.server.reply import Reply
 from stateward.server.rest import (
     ChangeMade,
@@ -20,11 +21,15 @@ from stateward.server.rest import (
     ValueBody,
     Whom,
     answer,
+    before_number,
+    linked,
     missing,
     page,
     whose,
 )
 from stateward.server.route import KEY, RestCall, RestRoute, RouteDeed
+from stateward.state.handle import Handle
+from stateward.state.run_record import entry_parts
 from stateward.state.workflows import Workflow
 
 
@@ -36,6 +41,24 @@ class WorkflowsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     status: Literal["active", "completed", "failed", "cancelled"] | None = None
     limit: Limit = 100
     after: str | None = None
+
+
+class RecordsQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A page of what a workflow recorded, the newest page first, each oldest first."""
+
+    user: str | None = None
+    limit: Limit = 100
+    after: str | None = None
+
+
+class WorkflowRecord(Struct, frozen=True):
+    """What a workflow recorded: a step with its result, a signal, a wait …"""
+
+    number: int
+    at: datetime
+    what: str
+    name: Any
+    value: Any
 
 
 class StartBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -80,6 +103,25 @@ async def _workflow_shown(call: RestCall) -> Reply:
     if info is None:
         raise missing("workflow", call.path["workflow"])
     return answer(info)
+
+
+async def _records(call: RestCall) -> Reply:
+    query: RecordsQuery = call.query
+    scope = call.store.sections["workflows"]
+    user = owner_of(whose(call, query.user))
+    handle = Handle(scope, scope.entity(WORKFLOW, call.path["workflow"]), user)
+    seen = await handle.fetch(Log(0, before_number(query.after), last=query.limit, details=True))
+    if not seen.head.exists:
+        raise missing("workflow", call.path["workflow"])
+    entries = seen.entries
+    shown = [WorkflowRecord(it.seq, moment(it.at), *entry_parts(it)) for it in entries]
+    following = str(entries[0].seq) if len(entries) == query.limit else None
+    return answer(Page(shown, following), headers=linked(call, following))
+
+
+async def _delete(call: RestCall) -> Reply:
+    await _workflow(call).delete()
+    return Reply(204)
 
 
 async def _start(call: RestCall) -> Reply:
@@ -142,6 +184,27 @@ WORKFLOWS = (
         WorkflowsQuery,
     ),
     RestRoute("GET", _W, "read", _workflow_shown, "How a workflow stands", WorkflowInfo, Whom),
+    RestRoute(
+        "GET",
+        f"{_W}/records",
+        "read",
+        _records,
+        "What a workflow recorded: steps with their results, signals, waits",
+        Page[WorkflowRecord],
+        RecordsQuery,
+    ),
+    RestRoute(
+        "DELETE",
+        _W,
+        "operate",
+        _delete,
+        "Forget a workflow that is not driven",
+        None,
+        Whom,
+        status=204,
+        one_users=False,
+        deed=RouteDeed("workflow delete", WORKFLOW, "workflow", makes_room=True),
+    ),
     RestRoute(
         "POST",
         f"{_W}/start",

@@ -15,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from stateward.codec import check_count, decode, encode, encode_value
+from stateward.errors import NotPermitted
 from stateward.kinds import QUESTION, WORKFLOW
 from stateward.ops import (
     Absent,
@@ -60,9 +61,10 @@ async def withdraw(scope: Scope, id: str) -> None:
     stored(await handle.commit((Drop(),)), handle.entity)
 
 
-async def answer(scope: Scope, id: str, value: Any) -> bool:
+async def answer(scope: Scope, id: str, value: Any, *, by: str | None = None) -> bool:
     """Tell the workflow that asked; False if the question is not open any more.
 
+    With `by`, a user, it must be for them, or for nobody in particular: `NotPermitted` otherwise.
     The signal is one for this very wait, so that a late answer is never taken for that to another
     question, and has a key: of two answers the first counts.
     """
@@ -70,6 +72,8 @@ async def answer(scope: Scope, id: str, value: Any) -> bool:
     if QUESTION not in fetched.documents:
         return False
     asked = decode(fetched.documents[QUESTION].json)
+    if by is not None and asked["for"] not in (None, "", by):
+        raise NotPermitted("that question is for somebody else to answer")
     workflow = Handle(scope, scope.entity(WORKFLOW, asked["workflow"]))
     writes = signal_writes(asked["wait"], value, id, scope.limits)
     outcome = await workflow.commit(writes, (StatusIn((ACTIVE,)),))

@@ -295,6 +295,15 @@ class RunRecord:
         return self.signal(wait, until) or self.signal(name, until)
 
 
+def entry_parts(entry: Entry) -> tuple[str, str | None, Any]:
+    """What an entry is of, e.g. a step, a signal or a wait; its name; and what it says."""
+    said = decode(entry.body)
+    what, name = next(iter(said.items()))
+    rest = {key: value for key, value in said.items() if key != what}
+    value = rest["value"] if rest.keys() == {"value"} else rest or None
+    return (what, None, name) if isinstance(name, dict | list) else (what, name, value)
+
+
 def _name(id_: str) -> str:
     return id_.rpartition("#")[0]
 

@@ -123,7 +123,7 @@ class Scope:
     async def pages(self, op: List, *, here: bool = False) -> AsyncIterator[Listed]:
         """Every page of a listing; with `here` also what another replica has a right to."""
         execute = self.execute_here if here else self.execute
-        after: str | None = None
+        after = op.after
         while True:
             page = replace(op, after=after, limit=self.capabilities.page)
             listed = (await execute((page,)))[0]

@@ -521,12 +521,13 @@ class Store:
         thread: str | None = None,
         workflow: str | None = None,
         name: str | None = None,
+        after: str | None = None,
         limit: int | None = None,
     ) -> Iterator[EffectInfo]:
         """Effects: all, or those intended, done, failed or unknown.
 
         By id; those that are unknown the oldest first. `thread` and `workflow` give those of one,
-        `name` those of one function.
+        `name` those of one function. `after` is the `cursor` of the last one shown.
         """
         scopes = list(dict.fromkeys((self._threads, self._scope)))
         whose = None
@@ -536,7 +537,7 @@ class Store:
             scopes, whose = [self._threads], self._threads.entity(THREAD, thread)
         elif workflow is not None:
             scopes, whose = [self._scope], self._scope.entity(WORKFLOW, workflow)
-        for info in list_effects(scopes, status, owner_of(user), whose, name, limit):
+        for info in list_effects(scopes, status, owner_of(user), whose, name, after, limit):
             yield info
 
     def workflow(

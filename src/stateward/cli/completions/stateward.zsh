@@ -495,6 +495,7 @@ _shtab_stateward_rebalance_options=(
   "--dry-run[only say what would move]"
   "*--spill[where a replica keeps turns that its store cannot take\; likewise]:NAME=DIR:"
   "--wait[wait so long for replicas to be gone (default\: 0)]:SECONDS:"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 

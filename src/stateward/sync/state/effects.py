@@ -22,6 +22,7 @@ from stateward.codec import (
     check_ttl,
     encode,
     encode_value,
+    listing_mark,
 )
 from stateward.errors import (
     EffectUnknown,
@@ -30,7 +31,7 @@ from stateward.errors import (
     StateConflictError,
     StoreUnavailable,
 )
-from stateward.kinds import EFFECT, effect_of, effect_parts, effects_of
+from stateward.kinds import EFFECT, THREAD, effect_of, effect_parts, effects_of
 from stateward.layers.leases.held_sync import HeldLease
 from stateward.observe.counters import count_effect
 from stateward.ops import (
@@ -411,6 +412,7 @@ def list_effects(
     owner: str | None,
     whose: Entity | None,
     name: str | None,
+    after: str | None,
     limit: int | None,
 ) -> Iterator[EffectInfo]:
     """Effects by id; those that are unknown the oldest first, which is one page of one index."""
@@ -418,10 +420,13 @@ def list_effects(
         raise InvalidInput(f"status is one of {', '.join(STATUSES)}, not {status!r}")
     left = None if limit is None else check_count(limit, "limit")
     prefix = "" if whose is None else effects_of(whose)
+    if after is not None and listing_mark(after)[2].partition("/")[0] != THREAD:
+        scopes = scopes[-1:]  # those of threads come first, and are shown already
     for scope in scopes:
         op = List(
             scope.namespace, EFFECT, owner=owner, prefix=prefix, label=name, documents=READING
         )
+        op, after = replace(op, after=after), None
         for info in _listed(scope, op, status):
             yield info
             if left is not None:
@@ -434,18 +439,22 @@ def _listed(scope: Scope, op: List, status: str | None) -> Iterator[EffectInfo]:
     if status == UNKNOWN:
         for page in scope.pages(replace(op, due=True)):
             for found in page.entities:
-                yield effect_info(found, unheld=True)
+                yield _with_cursor(effect_info(found, unheld=True), found)
         return
     undecided: set[Entity] = set()
     if status in (None, INTENDED):
-        for page in scope.pages(replace(op, due=True, documents=())):
+        for page in scope.pages(replace(op, due=True, documents=(), after=None)):
             undecided.update(found.entity for found in page.entities)
     for page in scope.pages(replace(op, status=status)):
         for found in page.entities:
             if found.entity not in undecided:
-                yield effect_info(found)
+                yield _with_cursor(effect_info(found), found)
             elif status is None:
-                yield effect_info(found, unheld=True)
+                yield _with_cursor(effect_info(found, unheld=True), found)
+
+
+def _with_cursor(info: EffectInfo, found: Found) -> EffectInfo:
+    return replace(info, cursor=encode([found.head.due, EFFECT, found.entity.id], "a cursor"))
 
 
 def give_effects(scope: Scope, whose: Entity, user: str) -> None:

@@ -99,7 +99,7 @@ class Scope:
     def pages(self, op: List, *, here: bool = False) -> Iterator[Listed]:
         """Every page of a listing; with `here` also what another replica has a right to."""
         execute = self.execute_here if here else self.execute
-        after: str | None = None
+        after = op.after
         while True:
             page = replace(op, after=after, limit=self.capabilities.page)
             listed = execute((page,))[0]

@@ -1,0 +1,221 @@
+"""The REST API of a conversation as people read it: messages with times, title, branches."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from stateward.kinds import THREAD
+from stateward.ops import Found, Log
+from stateward.records import Branch, Late, Origin, Summary, ThreadInfo
+from stateward.server.reply import Reply
+from stateward.server.rest import (
+    Limit,
+    Page,
+    Whom,
+    answer,
+    before_number,
+    linked,
+    missing,
+    page,
+    past,
+    whose,
+)
+from stateward.server.rest_knowledge import ReceiptShown, receipt_shown
+from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.state.about import ABOUT
+from stateward.state.feeds import change_of
+from stateward.state.receipts import receipt_of
+from stateward.state.threads import Thread
+from stateward.state.window_request import thread_info
+
+
+class TranscriptQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """A page of messages, the newest page first; `after` leads to the page of older ones."""
+
+    user: str | None = None
+    limit: Limit = 100
+    after: str | None = None
+
+
+class BranchesQuery(Struct, frozen=True, forbid_unknown_fields=True):
+    """Some of the branches, by id."""
+
+    user: str | None = None
+    limit: Limit = 100
+    after: str | None = None
+
+
+class DescribeBody(Struct, frozen=True, forbid_unknown_fields=True):
+    """Another title ("": none), and labels that are new or changed (null: removed)."""
+
+    title: str | None = None
+    labels: dict[str, str | None] | None = None
+
+
+class TranscriptMessage(Struct, frozen=True):
+    """A message as it entered the conversation. The last one of a turn may have its receipt."""
+
+    message: dict[str, Any]
+    version: int
+    cursor: str
+    at: datetime
+    key: str | None
+    receipt: ReceiptShown | None
+
+
+class ThreadAbout(Struct, frozen=True):
+    """What there is to say of a conversation beside its messages."""
+
+    info: ThreadInfo
+    vars: dict[str, Any]
+    summary: Summary | None
+    origin: Origin | None
+    late: list[Late]
+    leader: str | None  # who has its lease, or had it and did not give it back
+
+
+def _thread(call: RestCall) -> Thread:
+    return call.store.thread(call.path["thread"], whose(call, call.query.user))
+
+
+async def _messages(call: RestCall) -> Reply:
+    query: TranscriptQuery = call.query
+    handle = _thread(call).handle
+    seen = await handle.fetch(Log(0, before_number(query.after), last=query.limit, details=True))
+    if not seen.head.exists:
+        raise missing("thread", call.path["thread"])
+    entries = seen.entries
+    notes: dict[int, str] = {}
+    if entries:
+        # Receipts come with what backups read, which is read from the front.
+        span = Log(entries[0].seq - 1, entries[-1].seq, first=2 * len(entries), whole=True)
+        whole = await handle.fetch(span)
+        notes = {entry.seq: entry.note for entry in whole.entries if entry.note is not None}
+    shown = []
+    for entry in entries:
+        it, note = change_of(entry), notes.get(entry.seq)
+        receipt = None if note is None else receipt_shown(receipt_of(note))
+        shown.append(
+            TranscriptMessage(it.message, it.version, str(it.cursor), it.at, it.key, receipt)
+        )
+    following = str(entries[0].seq) if len(entries) == query.limit else None
+    return answer(Page(shown, following), headers=linked(call, following))
+
+
+async def _about(call: RestCall) -> Reply:
+    thread = _thread(call)
+    seen, variables, summary, origin, late = await asyncio.gather(
+        thread.handle.fetch(documents=(ABOUT,)),
+        thread.vars.get(),
+        thread.summary(),
+        thread.origin(),
+        thread.late(),
+    )
+    if not seen.head.exists:
+        raise missing("thread", thread.id)
+    info = thread_info(Found(thread.handle.entity, seen.head, seen.documents))
+    lease = seen.head.lease
+    leader = None if lease is None else lease.holder
+    return answer(ThreadAbout(info, variables.value, summary, origin, late, leader))
+
+
+async def _refuse_missing(call: RestCall) -> None:
+    if not (await _thread(call).handle.fetch()).head.exists:
+        raise missing("thread", call.path["thread"])
+
+
+async def _describe(call: RestCall) -> Reply:
+    body: DescribeBody = call.body
+    await _refuse_missing(call)
+    await _thread(call).describe(title=body.title, labels=body.labels)
+    return Reply(204)
+
+
+async def _archive(call: RestCall) -> Reply:
+    await _refuse_missing(call)
+    await _thread(call).archive()
+    return Reply(204)
+
+
+async def _unarchive(call: RestCall) -> Reply:
+    await _refuse_missing(call)
+    await _thread(call).unarchive()
+    return Reply(204)
+
+
+async def _branches(call: RestCall) -> Reply:
+    query: BranchesQuery = call.query
+    listing = past(_thread(call).branches(), query.after, lambda branch: branch.id)
+    return await page(call, query.limit, listing, lambda branch: branch.id)
+
+
+_T = "/v1/threads/{thread}"
+TRANSCRIPTS = (
+    RestRoute(
+        "GET",
+        f"{_T}/messages",
+        "read",
+        _messages,
+        "A page of messages with their times and receipts, the newest page first",
+        Page[TranscriptMessage],
+        TranscriptQuery,
+        deed=RouteDeed("thread read", THREAD, "thread", reads=True),
+    ),
+    RestRoute(
+        "GET",
+        f"{_T}/about",
+        "read",
+        _about,
+        "Title, labels, variables, summary, origin and late turns of a conversation",
+        ThreadAbout,
+        Whom,
+        deed=RouteDeed("thread read", THREAD, "thread", reads=True),
+    ),
+    RestRoute(
+        "POST",
+        f"{_T}/describe",
+        "write",
+        _describe,
+        "Give a conversation a title and labels",
+        None,
+        Whom,
+        DescribeBody,
+        204,
+        deed=RouteDeed("thread describe", THREAD, "thread"),
+    ),
+    RestRoute(
+        "POST",
+        f"{_T}/archive",
+        "write",
+        _archive,
+        "Keep a conversation, and leave it out of lists",
+        None,
+        Whom,
+        status=204,
+        deed=RouteDeed("thread archive", THREAD, "thread"),
+    ),
+    RestRoute(
+        "POST",
+        f"{_T}/unarchive",
+        "write",
+        _unarchive,
+        "Show an archived conversation in lists again",
+        None,
+        Whom,
+        status=204,
+        deed=RouteDeed("thread unarchive", THREAD, "thread"),
+    ),
+    RestRoute(
+        "GET",
+        f"{_T}/branches",
+        "read",
+        _branches,
+        "The conversations that were forked from this one",
+        Page[Branch],
+        BranchesQuery,
+    ),
+)
