@@ -194,7 +194,7 @@ def test_keys_are_made_listed_used_and_revoked(
         store.thread("t").append({"n": 1})
     revoked = command("key", "revoke", url, "--id", listed[0]["id"])
     assert (revoked.returncode, revoked.stderr) == (0, "")
-    policy = stateward.Policy(read_timeout=0.5)
+    policy = stateward.Policy(read_timeout=10.0)
     refused = pytest.raises(stateward.AccessRefused)
     with refused, sync.open(safe, namespace="shop", heartbeat=None, policy=policy) as store:
         for _ in range(2_000):  # it is known for a few seconds still
