@@ -136,7 +136,7 @@ async def test_who_waits_is_let_go_when_the_engine_closes(serve: Serve) -> None:
     entity = turn(1, "op").entity
     blocking = create_sync_engine(parse(served.url), WORLD)
     blocking.open()
-    waiting = threading.Thread(target=blocking.wait, args=({entity: 0}, 600.0))
+    waiting = threading.Thread(target=blocking.wait, args=({entity: 0}, 600.0), daemon=True)
     waiting.start()
     async with asyncio.timeout(30):
         while not blocking._waiting:
