@@ -92,8 +92,8 @@ MEMORY := $(shell $(PYTHON) tools/memory_folder.py)
 TIMED = $(shell grep -rl --include='*.py' 'mark\.timing' tests)
 test: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
 test: lint types drift packages ## lint, types, drift, then every test but the soaks
-	@$(PYTEST) -n $(WORKERS) --dist worksteal -m "not soak and not timing" $(ARGS) $(if $(ARGS),|| [ $$? -eq 5 ]) || $(AGAIN)
-	@$(PYTEST) -m "timing and not soak" $(or $(ARGS),$(TIMED)) || [ $$? -eq 5 ] || $(AGAIN)
+	@$(PYTEST) --cache-clear -n $(WORKERS) --dist worksteal -m "not soak and not timing" $(ARGS) || { status=$$?; $(if $(ARGS),[ $$status -eq 5 ] ||) $(AGAIN) $$status; }
+	@$(PYTEST) --cache-clear -m "timing and not soak" $(or $(ARGS),$(TIMED)) || { status=$$?; [ $$status -eq 5 ] || $(AGAIN) $$status; }
 
 soak: $(STAMP) ## the long tests
 	@$(PYTEST) -m soak --timeout 0 $(ARGS)

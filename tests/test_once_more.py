@@ -27,8 +27,14 @@ def test_never(n):
     assert False
 """
 
+BROKEN_OFF = """
+def pytest_runtest_logreport(report):
+    if report.failed:
+        raise KeyboardInterrupt
+"""
 
-def tried(folder: Path, tests: str) -> tuple[int, str]:
+
+def tried(folder: Path, tests: str, *options: str) -> tuple[int, str]:
     (folder / "test_it.py").write_text(tests)
     plain = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
 
@@ -36,8 +42,8 @@ def tried(folder: Path, tests: str) -> tuple[int, str]:
         command = [sys.executable, *words]
         return subprocess.run(command, cwd=folder, env=plain, capture_output=True, text=True)
 
-    assert run("-m", "pytest", "-q", "test_it.py").returncode == 1
-    ran = run(str(TOOL))
+    failed = run("-m", "pytest", "-q", "--cache-clear", "test_it.py", *options)
+    ran = run(str(TOOL), str(failed.returncode))
     return ran.returncode, ran.stdout
 
 
@@ -47,9 +53,17 @@ def test_what_passes_alone_passes_and_is_named(tmp_path: Path) -> None:
     assert "UNSTEADY: failed, then passed when run alone: test_it.py::test_second" in said
 
 
-@pytest.mark.parametrize(("count", "again"), [(2, True), (7, False)])
+@pytest.mark.parametrize(("count", "again"), [(2, True), (21, False)])
 def test_what_fails_again_or_in_numbers_fails(tmp_path: Path, count: int, again: bool) -> None:
     status, said = tried(tmp_path, BROKEN.format(count=count))
     assert status == 1
     assert ("once more" in said) == again
     assert "UNSTEADY" not in said
+
+
+def test_a_run_that_was_broken_off_is_not_saved_by_a_second_try(tmp_path: Path) -> None:
+    """Its one failure would pass now, and what it has not tried would never be."""
+    (tmp_path / "conftest.py").write_text(BROKEN_OFF)
+    status, said = tried(tmp_path, UNSTEADY + "\ndef test_never_tried():\n    assert False\n")
+    assert status == 2
+    assert "once more" not in said

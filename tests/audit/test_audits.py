@@ -74,8 +74,11 @@ def test_a_dictionary_in_the_process_forgets_and_is_not_shared() -> None:
 
 
 def test_three_json_files_lose_turns_that_race_and_all_on_a_full_disk() -> None:
-    report = audited("naive:json-files", "races", "outage", race_turns=100)
-    races = answer(report, "races")
+    for _ in range(5):  # whether two replicas meet is chance
+        report = audited("naive:json-files", "races", "outage", race_turns=100)
+        races = answer(report, "races")
+        if races.verdict == "fail":
+            break
     assert races.verdict == "fail"
     assert "lost" in races.summary or "could not be written" in races.summary
     outage = answer(report, "outage")
@@ -86,15 +89,19 @@ def test_three_json_files_lose_turns_that_race_and_all_on_a_full_disk() -> None:
 
 def test_a_document_in_redis_loses_turns_and_updates(tmp_path: Path) -> None:
     with running(tmp_path, "valkey") as server:
-        report = audited(
-            "naive:redis-document",
-            *("races", "updates", "conflicts", "kills"),
-            url=server.url,
-            replicas=3,
-            race_turns=100,
-            updates=100,
-        )
-        assert server.ask("DBSIZE") == b":0\r\n"
+        for _ in range(5):  # whether two replicas meet is chance
+            report = audited(
+                "naive:redis-document",
+                *("races", "updates", "conflicts", "kills"),
+                url=server.url,
+                replicas=3,
+                race_turns=100,
+                updates=100,
+            )
+            assert server.ask("DBSIZE") == b":0\r\n"
+            met = "lost turns" in answer(report, "races").summary
+            if met and answer(report, "updates").verdict == "fail":
+                break
     assert "lost turns" in answer(report, "races").summary
     assert "task" in answer(report, "races").summary
     # What a race loses is not a kill's doing. That it knows no keys, a kill may show.

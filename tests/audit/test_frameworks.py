@@ -9,6 +9,7 @@ import asyncio
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -42,10 +43,23 @@ def lost(report: Report, what: str) -> int:
     return int(found[1]) if found else 0
 
 
+def raced(what: str, target: str, *only: str, **options: Any) -> Report:
+    """Of an audit whose race went wrong in this way.
+
+    Whether two replicas meet is chance: where they did not, the race is run again.
+    """
+    for _ in range(5):
+        report = audited(target, *only, **options)
+        if lost(report, what):
+            break
+    return report
+
+
 def test_langgraph_on_postgresql_loses_turns_that_race_and_grows_with_every_turn(
     postgres: PostgresServer,
 ) -> None:
-    report = audited(
+    report = raced(
+        "lost",
         "langgraph:postgres",
         *("races", "growth"),
         url=postgres.url,
@@ -68,13 +82,13 @@ def test_langgraph_on_postgresql_loses_turns_that_race_and_grows_with_every_turn
 
 
 def test_langgraph_on_sqlite_loses_turns_that_race() -> None:
-    report = audited("langgraph:sqlite", "races", race_turns=40)
+    report = raced("lost", "langgraph:sqlite", "races", race_turns=40)
     assert lost(report, "lost") > 0
     assert lost(report, "doubled") == 0
 
 
 def test_a_file_of_strands_is_written_by_two_at_once_and_one_of_them_is_lost() -> None:
-    report = audited("strands:file", "races", "preferences", "outage", race_turns=60)
+    report = raced("lost", "strands:file", "races", "preferences", "outage", race_turns=60)
     assert lost(report, "lost") > 0
     assert "refused while it was down" in answer(report, "outage").summary  # the disk was full
     assert answer(report, "preferences").verdict == "absent"
@@ -102,7 +116,7 @@ def assert_repeats_are_stored_twice(report: Report) -> None:
 
 
 def test_a_turn_of_adk_is_two_events_and_another_replica_may_come_between() -> None:
-    report = audited("adk:database", "races", race_turns=40)
+    report = raced("split", "adk:database", "races", race_turns=40)
     assert lost(report, "split") > 0
     assert (lost(report, "lost"), lost(report, "doubled")) == (0, 0)
 

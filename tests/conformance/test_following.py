@@ -129,7 +129,7 @@ def test_a_waiting_feed_of_a_thread_is_woken_by_another_replica(url: str) -> Non
         feed.close()
 
     with BlockingStore(engine) as store, stateward.sync.open(url) as other:
-        follower = threading.Thread(target=follow, args=(store,))
+        follower = threading.Thread(target=follow, args=(store,), daemon=True)
         follower.start()
         for number in (1, 2, 3):
             assert engine.waiting.wait(30.0)

@@ -440,7 +440,7 @@ async def test_a_loop_that_hangs_for_long_is_succeeded(url: str) -> None:
                 other.thread("t").append({"by": "successor"}, fence=lease)
                 written.set()
 
-    successor = threading.Thread(target=succeed)
+    successor = threading.Thread(target=succeed, daemon=True)
     async with stateward.open(url) as store:
         with pytest.raises(LeaseLost):
             async with store.thread("t").lead(ttl=SHORT) as lease:

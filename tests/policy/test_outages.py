@@ -54,25 +54,29 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
     lag = Lag(blocking)
     crowd = Crowd(store, CONVERSATIONS, blocking)
     seen = crowd.seen
-    await until(lambda: seen.statuses.count("stored") >= 5 * CONVERSATIONS)
-    await begin()
     try:
-        before = dict(seen.turns)
-        await until(lambda: store.counters.suppressed >= SUPPRESSED and bool(heard))
-        # Whatever was under way when it began is answered while it lasts: nobody waits for its end.
-        await until(lambda: all(seen.turns[id] >= turns + 2 for id, turns in before.items()))
-        assert store.counters.breaker_opened
-    finally:
-        await end()
-    recovering = time.monotonic()
-    stored = seen.statuses.count("stored")
-    await until(lambda: seen.statuses.count("stored") >= stored + CONVERSATIONS)
-    recovered = time.monotonic() - recovering
-    await crowd.stop()
-    lag.stop()
-    await until(lambda: store.counters.replayed == store.counters.spilled)
-    await until(lambda: not heard[-1].raised)
-    await opened.do(store.close)
+        await until(lambda: seen.statuses.count("stored") >= 5 * CONVERSATIONS)
+        await begin()
+        try:
+            before = dict(seen.turns)
+            await until(lambda: store.counters.suppressed >= SUPPRESSED and bool(heard))
+            # Whatever was under way when it began is answered while it lasts: nobody waits for
+            # its end.
+            await until(lambda: all(seen.turns[id] >= turns + 2 for id, turns in before.items()))
+            assert store.counters.breaker_opened
+        finally:
+            await end()
+        recovering = time.monotonic()
+        stored = seen.statuses.count("stored")
+        await until(lambda: seen.statuses.count("stored") >= stored + CONVERSATIONS)
+        recovered = time.monotonic() - recovering
+        await crowd.stop()
+        await until(lambda: store.counters.replayed == store.counters.spilled)
+        await until(lambda: not heard[-1].raised)
+    finally:  # a thread that talked on would be in the way of every test that follows
+        await crowd.stop()
+        lag.stop()
+        await opened.do(store.close)
     check_calls(seen, lag.most, blocking)
     assert recovered <= 15.0 + HOPS * lag.most, f"it took {recovered:.1f} s"
     # On a slow machine calls are late without a fault too, and that is told as well.

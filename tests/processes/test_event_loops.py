@@ -35,7 +35,7 @@ class InThread:
     def __init__(self, run: Run, work: Coroutine[Any, Any, Any]) -> None:
         self.result: Any = None
         self.error: BaseException | None = None
-        self._thread = Thread(target=self._run, args=(run, work))
+        self._thread = Thread(target=self._run, args=(run, work), daemon=True)
         self._thread.start()
 
     def _run(self, run: Run, work: Coroutine[Any, Any, Any]) -> None:

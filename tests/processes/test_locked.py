@@ -22,6 +22,7 @@ from processes.conftest import Start
 from stateward.engines.sqlite.writer import CHECKPOINT_AT_ONCE
 
 SHORT = 0.4  # seconds: a write timeout that a test can wait for
+PATIENT = stateward.Policy(read_timeout=60.0, write_timeout=60.0)  # for who must not give up
 SLACK = 10.0  # seconds that a busy machine may add to a deadline: what hangs takes longer
 
 
@@ -61,7 +62,7 @@ def release_later(holder: Child, seconds: float) -> Thread:
 async def test_a_write_waits_for_another_process_and_succeeds(
     start: Start, path: Path, filled: str
 ) -> None:
-    async with stateward.open(filled) as store:
+    async with stateward.open(filled, policy=PATIENT) as store:
         with held(start, path) as holder:
             writes = [
                 asyncio.create_task(store.thread("t-1").append({"n": 3}, {"n": 4})),
@@ -85,7 +86,7 @@ def test_a_blocking_write_waits_for_another_process_and_succeeds(
     start: Start, path: Path, filled: str
 ) -> None:
     answers: list[Any] = []
-    with stateward.sync.open(filled) as store, held(start, path) as holder:
+    with stateward.sync.open(filled, policy=PATIENT) as store, held(start, path) as holder:
         write = Thread(
             target=lambda: answers.append(store.thread("t-1").append({"n": 3}, {"n": 4}))
         )
@@ -212,7 +213,7 @@ async def test_a_write_repeated_after_the_deadline_is_stored_once(
 async def test_a_stopped_holder_that_dies_lets_the_waiting_write_through(
     start: Start, path: Path, filled: str
 ) -> None:
-    async with stateward.open(filled) as store:
+    async with stateward.open(filled, policy=PATIENT) as store:
         with held(start, path) as holder:
             holder.signal(signal.SIGSTOP)
             write = asyncio.create_task(store.thread("t-1").append({"n": 3}, {"n": 4}))
@@ -231,8 +232,7 @@ async def test_a_locked_file_never_blocks_the_event_loop(
     start: Start, path: Path, filled: str
 ) -> None:
     """The lock is let go by the loop itself, when it has done much else meanwhile."""
-    patient = stateward.Policy(read_timeout=60.0, write_timeout=60.0)
-    async with stateward.open(filled, policy=patient) as store:
+    async with stateward.open(filled, policy=PATIENT) as store:
         await store.thread("t-1").load()
         blocked_on: list[int] = []
         world = store._scope.world
@@ -268,7 +268,7 @@ def test_a_checkpoint_under_way_elsewhere_does_not_fail_a_stored_write(
     start: Start, path: Path, filled: str
 ) -> None:
     """The commit was durable before; that the log could not be copied is nobody's failure."""
-    with stateward.sync.open(filled) as store:
+    with stateward.sync.open(filled, policy=PATIENT) as store:
         store.thread("t-1").load()  # opens the -shm file, in which the lock is
         with held(start, path, "checkpoint"):
             grow_wal(store)

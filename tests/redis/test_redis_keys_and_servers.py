@@ -515,7 +515,7 @@ async def test_a_client_without_a_certificate_is_told_to_name_one() -> None:
 
     tls = server_tls()
     listening = socket.create_server(("127.0.0.1", 0))
-    serving = threading.Thread(target=serve)
+    serving = threading.Thread(target=serve, daemon=True)
     serving.start()
     url = f"rediss://127.0.0.1:{listening.getsockname()[1]}?ca={client_tls()['ca']}"
     try:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conformance.test_cancelled import cancel_many, turn
+from servers import until
 from servers.proxy import Proxy
 from servers.service import RunningService
 
@@ -62,9 +63,10 @@ async def test_every_turn_is_stored_once_though_replies_get_lost(serve: Serve) -
         async with stateward.open(url, policy=PATIENT, spill=False, heartbeat=None) as store:
             thread = store.thread("t")
             for number in range(40):
-                proxy.cut_replies = chance.random() < 0.3
+                proxy.cut_replies = lost = chance.random() < 0.3
+                before = proxy.cuts
                 appending = asyncio.create_task(thread.append({"n": number}))
-                await asyncio.wait([appending], timeout=0.1)
+                await until(lambda: proxy.cuts > before or not lost)  # noqa: B023
                 proxy.cut_replies = False
                 await appending
             assert proxy.cuts > 3, "a fault that did not happen proves nothing"
@@ -134,7 +136,7 @@ async def test_who_waits_is_let_go_when_the_engine_closes(serve: Serve) -> None:
     entity = turn(1, "op").entity
     blocking = create_sync_engine(parse(served.url), WORLD)
     blocking.open()
-    waiting = threading.Thread(target=blocking.wait, args=({entity: 0}, 600.0))
+    waiting = threading.Thread(target=blocking.wait, args=({entity: 0}, 600.0), daemon=True)
     waiting.start()
     async with asyncio.timeout(30):
         while not blocking._waiting:

@@ -271,7 +271,7 @@ def test_keys_are_made_listed_used_and_revoked(
         assert {each.target for each in entries} == {f"api-key/{listed[0]['id']}"}
         assert entries[0].detail == {"scope": "write", "one_user": False, "namespaces": ["shop"]}
         assert not store.operations.verify().problems
-    policy = stateward.Policy(read_timeout=0.5)
+    policy = stateward.Policy(read_timeout=10.0)
     refused = pytest.raises(stateward.AccessRefused)
     with refused, sync.open(safe, namespace="shop", heartbeat=None, policy=policy) as store:
         for _ in range(2_000):  # it is known for a few seconds still

@@ -473,13 +473,13 @@ async def a_step_that_takes_too_long_has_failed(h: StoreHarness) -> None:
         async def slow() -> str:
             tries.append(1)
             if len(tries) < 3:
-                await h.world.pause(0.05)
+                await h.world.pause(0.2)
             return "late"
 
         async with store.workflow("w", kind="k") as run:
             with raises(TimeoutError):
-                await run.step("slow", slow, timeout=0.01)
-            assert await run.step("again", slow, retries=1, timeout=0.01) == "late"
+                await run.step("slow", slow, timeout=0.1)
+            assert await run.step("again", slow, retries=1, timeout=0.1) == "late"
             with raises(InvalidInput):
                 await run.step("never", slow, timeout=0)
         assert len(tries) == 3

@@ -90,7 +90,7 @@ class Deployment:
                 if over.is_set():
                     return
 
-        caller = threading.Thread(target=call)
+        caller = threading.Thread(target=call, daemon=True)
         caller.start()
         try:
             yield
@@ -121,7 +121,7 @@ def test_three_replicas_are_restarted_under_load_and_no_caller_notices(
     with deployment.load(kept_waiting):
         for place in range(3):
             before = len(deployment.answers())
-            until(lambda b=before: len(deployment.answers()) > b + 60, "enough traffic")
+            until(lambda b=before: len(deployment.answers()) > b + 80, "enough traffic")
             deployment.replace(deployment.serving[place])
             if place == 0:  # one new, two old
                 until(lambda: crossed(effects, "new", "old"), "old code going on with new")
