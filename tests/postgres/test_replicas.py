@@ -64,7 +64,8 @@ def test_a_server_killed_during_recovery_strands_no_workflow(
     doomed = drivers.start(work=True, slow=0.01)
     doomed.until(lambda said: sum("recorded" in e for e in said) >= 10, "ten finished steps")
     doomed.kill()
-    workers = [drivers.start(colour, work=True, slow=0.01) for colour in ("async", "sync")]
+    # Slow enough that one does not do all while the other is still starting.
+    workers = [drivers.start(colour, work=True, slow=0.04) for colour in ("async", "sync")]
     for worker in workers:
         worker.until(lambda said: sum("recorded" in e for e in said) >= 3, "three finished steps")
     assert drivers.completed() < len(ids), "nothing was left to recover"

@@ -24,7 +24,7 @@ from stateward.errors import Reset, StoreUnavailable
 
 MOMENTS = 2.5  # seconds: "about the last second", on a busy machine
 TRIES = 12
-NOISE = b"x" * 16_000_000
+NOISE = b"x" * 48_000_000  # the quicker the disk, the more it takes to keep it busy
 BODY = "x" * 20_000  # a second of these keeps the disk busy for a moment
 HASTY = stateward.Policy(read_timeout=10.0, write_timeout=3.0, threads="raise")
 

@@ -15,6 +15,7 @@ from coordination.processes.conftest import Start
 from coordination.processes.replicas import PATIENCE, Effects, Replica
 
 TTL = 2.0  # seconds; a driver that a busy machine keeps waiting for that long has lost its lease
+SLOW = 0.02  # seconds a step: those that are killed must not be outdone while others start
 STEPS = ("fetch-0", "check-1", "pay-2", "pay-3", "tell-4")
 
 
@@ -122,7 +123,7 @@ def kill_workers(drivers: Drivers, workflows: int, kills: int, seed: int) -> Non
     ids = [f"w-{number}" for number in range(workflows)]
     drivers.begin(*ids)
     colours = ["async", "sync", "async"]
-    workers = [drivers.start(colour, work=True, slow=0.01) for colour in colours]
+    workers = [drivers.start(colour, work=True, slow=SLOW) for colour in colours]
     for number in range(kills):
         place = number % len(workers)
         victim = workers[place]
@@ -131,7 +132,7 @@ def kill_workers(drivers: Drivers, workflows: int, kills: int, seed: int) -> Non
         if number == 0:
             drivers.pause_inside_a_step(victim)
         victim.kill()
-        workers[place] = drivers.start(colours[place], work=True, slow=0.01)
+        workers[place] = drivers.start(colours[place], work=True, slow=SLOW)
     drivers.until_completed(workflows)
     for worker in workers:
         worker.tell(stop=True)

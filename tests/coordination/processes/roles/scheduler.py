@@ -12,10 +12,8 @@ import time
 from talk import effect, facts, listen, say
 from witness import open_store
 
-from stateward import Policy
-
 who = facts["who"]
-store = open_store(facts["colour"], Policy(read_timeout=60.0, write_timeout=60.0))
+store = open_store(facts["colour"])
 stop = threading.Event()
 
 
