@@ -383,7 +383,7 @@ async def test_a_server_that_stops_answering_ends_the_audit_which_then_cleans_up
         options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.5))
         audit = Audit(options, lambda said: begun.set() if "at once" in said else None)
         task = asyncio.create_task(audit.run())
-        await begun.wait()
+        await until(lambda: begun.is_set() or task.done())
         server.pause()
         try:
             await until(lambda: bool(audit.record.aborted))
@@ -407,7 +407,7 @@ async def test_what_a_dead_server_keeps_is_said_with_the_command_that_removes_it
         options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.3))
         audit = Audit(options, lambda said: begun.set() if "at once" in said else None)
         task = asyncio.create_task(audit.run())
-        await begun.wait()
+        await until(lambda: begun.is_set() or task.done())
         server.kill()
         record = await task
         server.start()
