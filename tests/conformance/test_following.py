@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,8 @@ import stateward.sync
 from stateward.engine import Engine, SyncEngine
 from stateward.engines.passthrough import Passthrough
 from stateward.engines.registry import create_engine, create_sync_engine, parse
-from stateward.ops import Entity
+from stateward.engines.sqlite.reader import FileReader
+from stateward.ops import Append, Commit, Entity
 from stateward.records import Change
 from stateward.state.feeds import WAIT
 from stateward.store import Store
@@ -139,3 +141,38 @@ def test_a_waiting_feed_of_a_thread_is_woken_by_another_replica(url: str) -> Non
             assert (change.message, change.version) == ({"n": number}, number)
             assert time.monotonic() - start < SOON
         follower.join()
+
+
+async def test_many_who_wait_cost_like_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of them looks at the file for all; when it leaves, another does."""
+    looks = 0
+    counter = FileReader.counter
+
+    def counted(reader: FileReader) -> Any:
+        nonlocal looks
+        looks += 1
+        return counter(reader)
+
+    monkeypatch.setattr(FileReader, "counter", counted)
+    engine = create_engine(parse(f"sqlite:///{tmp_path}/store.db"), World())
+    await engine.open()
+    entities = [Entity("n", "thread", f"t-{number}") for number in range(300)]
+    try:
+        async with asyncio.timeout(60):
+            waiting = [asyncio.create_task(engine.wait({each: 0}, 60.0)) for each in entities]
+            while looks < 20:
+                await World().pause(0.01)
+            assert not any(task.done() for task in waiting)
+            waiting[0].cancel()  # who looked for all
+            before = looks
+            while looks < before + 20:
+                await World().pause(0.01)
+            assert sum(task.done() for task in waiting) == 1
+            await engine.execute([Commit(entities[200], "op", (Append(("1",)),))])
+            await waiting[200]
+            assert sum(task.done() for task in waiting) == 2
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting)
+    finally:
+        await engine.close()

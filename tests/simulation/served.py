@@ -89,8 +89,7 @@ class ServedSimulation(Simulation):
 
     def heal(self) -> None:
         super().heal()
-        if self._serving is None:
-            self._serve()
+        self._follow_server()
 
     def _serve(self) -> None:
         """Start a service, the first or the next."""
@@ -112,7 +111,11 @@ class ServedSimulation(Simulation):
         self.processes.append(server)
 
     def _follow_server(self) -> None:
+        """The last one has ended, and its connections with it."""
         if self._serving is None:
+            for process in self.processes:
+                if process.name in self._servers:
+                    self.network.died(process)
             self._serve()
 
     def died(self, process: Process) -> None:

@@ -20,6 +20,8 @@ from stateward.server import app
 from stateward.server.service import Application
 from stateward.server.settings import PORT, ServeSettings, read_settings
 
+UNREAD_SECONDS = 60  # that a client may take nothing of what is sent to it
+
 EXAMPLES = """\
 Agents open the service like any other store, with a key instead of a database password:
 stateward.open("https://KEY@host"). Everybody needs a key (stateward key create), but for /live.
@@ -155,6 +157,9 @@ def _listening(host: str, port: int) -> socket.socket:
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            # Otherwise who never reads keeps a connection for ever, though it was given up.
+            listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
         listening.bind((host, port))
         return listening
     except (OSError, OverflowError) as error:

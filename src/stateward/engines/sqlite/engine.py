@@ -22,12 +22,11 @@ from stateward.engines.sqlite.purge import purge
 from stateward.engines.sqlite.reader import FileReader
 from stateward.engines.sqlite.settings import parse_file
 from stateward.engines.sqlite.snapshot import Snapshot
+from stateward.engines.sqlite.watch import Watch
 from stateward.engines.sqlite.writer import Writer
 from stateward.engines.url import EngineURL
 from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
 from stateward.world import World
-
-POLL = 0.01  # seconds between looks at the file's change counter while waiting
 
 INLINE = 256 << 10  # characters of messages that are worth staging on the event loop
 
@@ -50,6 +49,7 @@ class SqliteEngine:
         self._file = file
         self._thread: _WriterThread | None = None
         self._reader: FileReader | None = None
+        self._watch = Watch(file.world)
 
     async def open(self) -> None:
         await self._file.world.offload(self._file.open)
@@ -90,15 +90,7 @@ class SqliteEngine:
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         assert self._reader is not None, "open() comes first"
-        world = self._file.world
-        end = world.monotonic() + timeout
-        seen = None
-        while True:
-            seen, moved = self._reader.look(cursors, seen)
-            left = end - world.monotonic()
-            if moved or left <= 0:
-                return
-            await world.pause(min(POLL, left))
+        await self._watch.wait(self._reader, cursors, timeout)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reader]:

@@ -39,6 +39,19 @@ class FileReader:
         except (apsw.Error, UnicodeDecodeError, OSError) as error:
             raise self._file.explain(error, "no") from error
 
+    def counter(self) -> tuple[object, int]:
+        """Another one, whenever anybody has written."""
+        try:
+            if os.stat(self._path)[1:3] != self._identity:
+                self._renew()
+            return self._identity, self.connection.pragma("data_version")
+        except (apsw.Error, OSError) as error:
+            raise self._file.explain(error, "no") from error
+
+    def moved(self, cursors: Mapping[Entity, int]) -> bool:
+        """Whether a log is not where it was."""
+        return self.look(cursors, None)[1]
+
     def look(self, cursors: Mapping[Entity, int], seen: int | None) -> tuple[int, bool]:
         """The file's change counter; unless it is the one `seen`, also whether a log has moved."""
         try:
