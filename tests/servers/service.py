@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 import uvicorn
 
+from stateward.server.head_limit import HeadLimit
+
 T = TypeVar("T")
 PATIENCE = 30.0  # seconds
 
@@ -26,6 +28,7 @@ class RunningService:
         config = uvicorn.Config(
             self._dispatch,
             interface="asgi3",
+            http=HeadLimit,
             lifespan="off",
             proxy_headers=False,
             log_config=None,

@@ -250,7 +250,7 @@ def test_the_image_is_built_and_runs(folder: Path) -> None:
                 copy(ROOT / name, to)
         elif word == "RUN":
             line = rest.replace("/opt/stateward", shlex.quote(str(image / "opt")))
-            line = re.sub(r"(?<![/\w])python ", f"{shlex.quote(sys.executable)} ", line)
+            line = re.sub(r"(?<![-/\w])python ", f"{shlex.quote(sys.executable)} ", line)
             subprocess.run(["sh", "-ec", line], cwd=sources, check=True, capture_output=True)
     shutil.rmtree(sources)
     before = {path: path.stat().st_mtime_ns for path in image.rglob("*")}

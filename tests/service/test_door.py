@@ -40,6 +40,7 @@ from stateward.ops import (
 )
 from stateward.server import keys
 from stateward.server.asker import OWN_NAMESPACE
+from stateward.server.head_limit import HeadLimit
 from stateward.server.keys import key_entity
 from stateward.wire import (
     EXECUTE,
@@ -109,6 +110,15 @@ def test_no_route_answers_without_a_key_that_is_in_force(serve: Serve) -> None:
             assert served.ask(method, path, BODIES[path], good).status in (200, 204)
     basic = served.ask("GET", STORE, authorization=f"Basic {good}")
     assert basic.status == 401
+
+
+def test_a_request_says_once_who_asks(serve: Serve) -> None:
+    """Or a proxy could check one key, and the service take the other."""
+    served = serve()
+    twice = "".join(f"authorization: Bearer {key}\r\n" for key in (OTHER, served.key())).encode()
+    for headers in (twice, twice.replace(b"authorization", b"Authorization", 1)):
+        with raw(served, headers + b"content-length: 0\r\n") as (_, hear):
+            assert b" 400 " in hear()
 
 
 def test_live_answers_everybody_and_says_nothing(serve: Serve) -> None:
@@ -423,6 +433,60 @@ def test_a_client_that_hangs_up_amid_its_body_has_written_nothing(serve: Serve) 
     assert served.ask("GET", STORE).status == 200
     with sync.open(served.direct, heartbeat=None) as store:
         assert list(store.threads()) == []
+
+
+HEAD = b"GET %s/live HTTP/1.1\r\nhost: x\r\n"
+
+
+def head_of(served: Served) -> bytes:
+    return HEAD % f"/{served.url.rpartition('/')[2]}".encode()
+
+
+def told_by_hand(served: Served, *pieces: bytes) -> bytes:
+    """The first that is answered."""
+    with socket.create_connection(("127.0.0.1", served.port), 60.0) as connection:
+        try:
+            for piece in pieces:
+                connection.sendall(piece)
+        except ConnectionError:  # it has had enough
+            pass
+        try:
+            return connection.recv(65_536)
+        except ConnectionError:
+            return b""
+
+
+def test_a_head_may_be_large_and_come_in_pieces_but_not_endless(serve: Serve) -> None:
+    """It comes before anybody is asked for a key."""
+    served = serve()
+    head = head_of(served)
+    whole = head + b"\r\n"
+    assert b" 200 " in told_by_hand(served, *(whole[n : n + 1] for n in range(len(whole))))
+    assert b" 200 " in told_by_hand(served, head, b"x: " + b"y" * 30_000, b"\r\n\r\n")
+    assert b" 200 " in told_by_hand(served, whole * 2000), "many in a row are many"
+    for endless in (b"x: " + b"y" * 70_000, b"x: y\r\n" * 12_000):
+        assert b" 431 " in told_by_hand(served, head, endless)
+        assert b" 200 " not in told_by_hand(served, head, *[endless] * 20)
+
+
+def test_a_head_that_does_not_come_is_not_waited_for(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    head = head_of(served)
+    monkeypatch.setattr(HeadLimit, "head_seconds", 0.3)
+    assert b" 408 " in told_by_hand(served), "nothing at all"
+    assert b" 408 " in told_by_hand(served, head), "no end"
+    monkeypatch.undo()
+    with socket.create_connection(("127.0.0.1", served.port), 60.0) as connection:
+        connection.sendall(head + b"\r\n")
+        said = b""
+        while not said.endswith(b"}"):
+            said += (more := connection.recv(65_536))
+            assert more, said
+        monkeypatch.setattr(HeadLimit, "head_seconds", 0.3)
+        connection.sendall(head)
+        assert b" 408 " in connection.recv(65_536), "the second one"
 
 
 class raw:

@@ -242,12 +242,14 @@ def test_keys_are_made_listed_used_and_revoked(
         "--rate",
         "9",
     )
-    made = command("key", "create", url, *words, "--by", "ada", "--rate", "9")
+    made = command("key", "create", url, *words, "--by", "ada", "--rate", "5000")
     assert (made.returncode, made.stderr) == (0, "")
     key = made.stdout.strip()
     listed = json.loads(command("key", "list", url, "--json").stdout)["keys"]
     shown = ("namespaces", "note", "revoked", "rate")
-    assert [[each[name] for name in shown] for each in listed] == [[["shop"], "support", None, 9.0]]
+    assert [[each[name] for name in shown] for each in listed] == [
+        [["shop"], "support", None, 5000.0]
+    ]
     secret = key.split(".")[2]
     shown = command("key", "list", url).stdout
     assert "shop" in shown
@@ -294,6 +296,12 @@ def test_the_example_of_a_file_is_served(
         process = serve("--config", str(EXAMPLE), *options, *tokens)
         asked = partial(urllib.request.urlopen, timeout=PATIENCE)
         assert asked(f"{process.url}/live").status == 200
+        endless = urllib.request.Request(f"{process.url}/live", headers={"x": "y" * 1_000_000})
+        with pytest.raises((urllib.error.URLError, ConnectionError)) as cut_off:
+            asked(endless)
+        if isinstance(cut_off.value, urllib.error.HTTPError):  # else it was still sending
+            assert cut_off.value.code == 431
+            cut_off.value.close()
         bearer = {"authorization": f"Bearer {issuer.token()}"}
         request = urllib.request.Request(f"{process.url}/v1/store", headers=bearer)
         for _ in range(2):

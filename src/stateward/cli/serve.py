@@ -66,9 +66,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     try:
-        import uvicorn  # noqa: F401 - to say so before anything is opened
+        import httptools  # noqa: F401 - to say so before anything is opened
+        import uvicorn  # noqa: F401
     except ImportError as error:
-        raise InvalidInput("serve needs uvicorn: pip install 'stateward[server]'") from error
+        raise InvalidInput(
+            "serve needs uvicorn and httptools: pip install 'stateward[server]'"
+        ) from error
     given = {where: getattr(options, name) for name, where in OPTIONS.items()}
     settings = read_settings(options.config, {"store": options.url, **given})
     url = parse(settings.store)
@@ -127,6 +130,7 @@ def _serve(
     try:
         config = uvicorn.Config(
             application,
+            http="stateward.server.head_limit:HeadLimit",
             lifespan="on",
             log_config=None,
             access_log=False,

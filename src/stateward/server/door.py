@@ -44,6 +44,9 @@ class Door:
     async def _known(
         self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]
     ) -> Asker:
+        # Of two, whoever stands between may have checked the other one.
+        if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
+            raise Refusal(400, "a request has one Authorization header")
         kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         if not kind and self._insecure_local and _is_local(scope):
             return ANYBODY
