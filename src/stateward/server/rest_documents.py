@@ -356,6 +356,7 @@ def _routes(
             value,
             whom,
             UndoBody,
+            empty=(204,),
             deed=RouteDeed("document undo", kind, kind, ("to", "at")),
         ),
     )

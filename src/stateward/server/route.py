@@ -60,6 +60,7 @@ class RestRoute(NamedTuple):
     body: Any = None
     status: int = 200
     headers: tuple[str, ...] = ()  # of the request
+    empty: tuple[int, ...] = ()  # statuses besides that come without a body
     takes: str = JSON
     gives: str = JSON
     one_users: bool = True  # False: a key of one user is refused
