@@ -572,6 +572,7 @@ NONSENSE: list[tuple[str, str, Any, dict[str, str], int]] = [
     ("GET", "/v1/threads?limit=0", None, {}, 400),
     ("GET", "/v1/threads?limit=1001", None, {}, 400),
     ("GET", "/v1/threads?limit=many", None, {}, 400),
+    ("GET", "/v1/threads/t?last=null", None, {}, 400),
     ("GET", "/v1/threads?after=nowhere", None, {}, 400),
     ("GET", f"/v1/threads?after={cursor(['nowhere'])}", None, {}, 400),
     ("GET", f"/v1/workflows?after={cursor([None, 1.0, '', 0.0, '', -5])}", None, {}, 400),

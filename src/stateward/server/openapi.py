@@ -104,8 +104,8 @@ def _said(schema: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in schema.items() if name != "default" or value is not None}
     kinds = [kind for kind in rest.pop("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) == 1:
-        return kinds[0] | rest
-    return {"anyOf": kinds} | rest if kinds else rest
+        return {**kinds[0], **rest}
+    return {"anyOf": kinds, **rest} if kinds else rest
 
 
 def _content(route: RestRoute, schemas: dict[str, Any]) -> dict[str, Any]:
