@@ -255,6 +255,10 @@ def test_keys_are_made_listed_and_revoked_by_administrators_alone(api: Api) -> N
     assert api.ask("POST", "/v1/keys/none/revoke").status == 404
     assert api.ask("POST", "/v1/keys", {"scope": "write"}).status == 400, "which namespaces?"
     assert api.ask("POST", "/v1/keys", {**body, "namespaces": []}).status == 400
+    with sync.open(api.served.direct, namespace="stateward.service", heartbeat=None) as store:
+        told = [(each.what, each.outcome, each.detail) for each in store.operations.entries()]
+    assert ("key create", "done", {"key": about["id"], "status": 201}) in told
+    assert "ida" not in repr(told), "users are not named"
     tenants = api.served.key("admin", ("made",))
     for method, path, sent in (
         ("GET", "/v1/keys", None),

@@ -45,6 +45,7 @@ class RouteDeed(NamedTuple):
     detail: tuple[str, ...] = ()  # fields of the body or the query that are said too: no content
     reads: bool = False  # it hands out what people have said, and changes nothing
     makes_room: bool = False  # it can be done in a store that is full
+    namespace: str | None = None  # in whose log it is; None: in that of the request's
 
 
 class RestRoute(NamedTuple):
