@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from servers.service import RunningService
@@ -273,6 +274,10 @@ def test_a_document_says_what_changed(api: Api) -> None:
     for n in range(3):
         headers = {"if_match": "*"} if n else {"if_none_match": "*"}
         api.ask("PUT", path, {"n": n}, **headers)
+    for name in ("e", "f/g", "é"):
+        api.ask("PUT", f"/v1/users/dot/documents/{quote(name, safe='')}", {}, if_none_match="*")
+    found = pages(api, "/v1/users/dot/documents?limit=3")
+    assert [[each["name"] for each in some] for some in found] == [["d", "e", "f/g"], ["é"]]
     patch = shown(api.ask("GET", f"{path}/diff?old=1"))["patch"]
     assert patch == [{"op": "replace", "path": "/n", "value": 2, "was": 0}]
     between = shown(api.ask("GET", f"{path}/diff?old=1&new=2"))["patch"]
