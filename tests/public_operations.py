@@ -255,6 +255,25 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+# --- what is done by hand ---------------------------------------------------------------
+
+
+async def look_by_hand(store: Store, _folder: Path) -> Any:
+    return await store.operations.record("ann", "thread show", "thread", "t")
+
+
+async def do_by_hand(store: Store, _folder: Path) -> Any:
+    async with store.operations.recording("ann", "lock break", "lock", "l") as found:
+        found["broken"] = True
+    return found
+
+
+async def entries_begun(store: Store, _folder: Path) -> int:
+    """How many deeds the log knows of; and nobody has torn its chain."""
+    assert (await store.operations.verify()).ok
+    return len([each async for each in store.operations.entries() if each.of is None])
+
+
 def stored_once(appended: Any) -> bool:
     return bool(appended.status == "stored" and appended.version == 3)
 
@@ -316,6 +335,10 @@ OPERATIONS: dict[str, Operation] = {
         erased,
         repeatable=True,
         several=True,
+    ),
+    "record what was read by hand": Operation(nothing, look_by_hand, (1).__eq__, entries_begun),
+    "record what is done by hand": Operation(
+        nothing, do_by_hand, {"broken": True}.__eq__, entries_begun, several=True
     ),
     "export": Operation(
         settled, export, (2 * (PAGE + 1)).__eq__, exports, repeatable=True, deadline=READ

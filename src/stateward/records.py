@@ -487,7 +487,7 @@ class EffectInfo(Struct, frozen=True):
     tries: int  # how often somebody took it in hand
     created_at: datetime
     updated_at: datetime
-    cursor: str = ""  # for `after=`, to go on after it: where it was listed
+    cursor: str = ""  # for `after=`, to go on after it in a listing
 
 
 class Done(Struct, frozen=True):

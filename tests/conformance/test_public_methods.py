@@ -10,6 +10,7 @@ from conformance.state.numbers import COUNTS, NUMBERS
 from stateward.state.documents import DocumentHandle
 from stateward.state.effects import Effect
 from stateward.state.journals import Journal
+from stateward.state.operations_log import OperationsLog
 from stateward.state.run import Run
 from stateward.state.schedules import Schedule
 from stateward.state.tasks import Task
@@ -29,6 +30,7 @@ CLASSES: dict[str, type] = {
     "Workflow": Workflow,
     "Run": Run,
     "Effect": Effect,
+    "OperationsLog": OperationsLog,
     "Store": Store,
 }
 READ = {
@@ -49,6 +51,9 @@ READ = {
     "Workflow.info",
     "Effect.info",
     "Workflow.result",
+    "OperationsLog.entries",
+    "OperationsLog.stored_entries",
+    "OperationsLog.verify",
     "Store.changes",
     "Store.context",
     "Store.counts",
@@ -112,7 +117,7 @@ OTHER = {
 
 def test_every_number_a_caller_may_give_is_tried_at_its_edges() -> None:
     there = set()
-    for cls in (Store, Thread, Turn, DocumentHandle, User, Journal):
+    for cls in (Store, Thread, Turn, DocumentHandle, User, Journal, OperationsLog):
         for name in public(cls) - {"vars"}:
             for parameter in inspect.signature(getattr(cls, name)).parameters.values():
                 if NUMERIC.search(str(parameter.annotation)):

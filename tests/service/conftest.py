@@ -36,10 +36,12 @@ class Told(NamedTuple):
 
 
 class Served:
-    """A SQLite store behind the service."""
+    """A store behind the service: that of a URL, or of a file in SQLite."""
 
-    def __init__(self, service: RunningService, path: Path, name: str, **options: Any) -> None:
-        self.direct = f"sqlite:///{path}"
+    def __init__(
+        self, service: RunningService, where: Path | str, name: str, **options: Any
+    ) -> None:
+        self.direct = where if isinstance(where, str) else f"sqlite:///{where}"
         self._service = service
         self._name = name
         self.port = service.port

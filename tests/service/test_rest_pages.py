@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from servers.service import RunningService
@@ -255,6 +256,10 @@ def test_keys_are_made_listed_and_revoked_by_administrators_alone(api: Api) -> N
     assert api.ask("POST", "/v1/keys/none/revoke").status == 404
     assert api.ask("POST", "/v1/keys", {"scope": "write"}).status == 400, "which namespaces?"
     assert api.ask("POST", "/v1/keys", {**body, "namespaces": []}).status == 400
+    with sync.open(api.served.direct, namespace="stateward.service", heartbeat=None) as store:
+        told = [(each.what, each.outcome, each.detail) for each in store.operations.entries()]
+    assert ("key create", "done", {"key": about["id"], "status": 201}) in told
+    assert "ida" not in repr(told), "users are not named"
     tenants = api.served.key("admin", ("made",))
     for method, path, sent in (
         ("GET", "/v1/keys", None),
@@ -269,6 +274,10 @@ def test_a_document_says_what_changed(api: Api) -> None:
     for n in range(3):
         headers = {"if_match": "*"} if n else {"if_none_match": "*"}
         api.ask("PUT", path, {"n": n}, **headers)
+    for name in ("e", "f/g", "é"):
+        api.ask("PUT", f"/v1/users/dot/documents/{quote(name, safe='')}", {}, if_none_match="*")
+    found = pages(api, "/v1/users/dot/documents?limit=3")
+    assert [[each["name"] for each in some] for some in found] == [["d", "e", "f/g"], ["é"]]
     patch = shown(api.ask("GET", f"{path}/diff?old=1"))["patch"]
     assert patch == [{"op": "replace", "path": "/n", "value": 2, "was": 0}]
     between = shown(api.ask("GET", f"{path}/diff?old=1&new=2"))["patch"]

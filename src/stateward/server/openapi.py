@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from stateward import __version__
-from stateward.server.route import RestRoute
-from stateward.wire import Problem
+from stateward.server.route import EVENTS, RestRoute
+from stateward.wire import JSON, Problem
 
 REF = "#/components/schemas/{name}"
 NAMESPACE = {
@@ -63,7 +63,7 @@ def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any])
     ]
     required = query.get("required", ())
     parameters += (
-        {"name": name, "in": "query", "required": name in required, "schema": schema}
+        {"name": name, "in": "query", "required": name in required, "schema": _said(schema)}
         for name, schema in query.get("properties", {}).items()
     )
     parameters += (
@@ -79,6 +79,8 @@ def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any])
         answers["201"] = _content(route, schemas)
     if "If-None-Match" in route.headers and route.method == "GET":
         answers["304"] = {"description": "It still is what the ETag says."}
+    for status in route.empty:
+        answers[str(status)] = {"description": "Done, and there is nothing to show."}
     answers["default"] = {
         "description": "A problem document of RFC 9457.",
         "content": {"application/problem+json": problem},
@@ -97,10 +99,24 @@ def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any])
     return said
 
 
+def _said(schema: dict[str, Any]) -> dict[str, Any]:
+    """What a parameter is if it is there: null is how the code says that it is not."""
+    rest = {name: value for name, value in schema.items() if name != "default" or value is not None}
+    kinds = [kind for kind in rest.pop("anyOf", ()) if kind != {"type": "null"}]
+    if len(kinds) == 1:
+        return {**kinds[0], **rest}
+    return {"anyOf": kinds, **rest} if kinds else rest
+
+
 def _content(route: RestRoute, schemas: dict[str, Any]) -> dict[str, Any]:
     if route.output is None:
         return {"description": "Done."}
     schema = schemas[str(route.output)]
+    if route.gives == EVENTS:
+        told = {"anyOf": [schema, schemas[str(Problem)]]}  # a problem is the last event
+        data = {"type": "string", "contentMediaType": JSON, "contentSchema": told}
+        names = {"id": {"type": "string"}, "event": {"type": "string"}, "data": data}
+        schema = {"type": "object", "properties": names, "required": ["data"]}
     return {"description": route.purpose, "content": {route.gives: {"schema": schema}}}
 
 

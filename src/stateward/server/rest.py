@@ -92,7 +92,11 @@ def decoded_query(text: bytes, type: type[Struct]) -> Struct:
         )
         if len(dict(pairs)) < len(pairs):
             raise InvalidInput("a parameter is given twice")
-        return msgspec.convert(dict(pairs), type, strict=False)
+        decoded = msgspec.convert(dict(pairs), type, strict=False)
+        for field in msgspec.structs.fields(type):
+            if field.encode_name in dict(pairs) and getattr(decoded, field.name) is None:
+                raise InvalidInput(f"{field.encode_name} is null: leave it out")  # of "null"
+        return decoded
     except (msgspec.ValidationError, ValueError) as error:
         raise InvalidInput(f"the parameters are not what this takes: {error}") from error
 

@@ -12,6 +12,7 @@ from msgspec import Meta, Struct
 from stateward.codec import MOST
 from stateward.errors import StateConflictError
 from stateward.kinds import SHARED, USER
+from stateward.ops import List, Listed
 from stateward.records import Document, DocumentVersion, moment
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
@@ -22,9 +23,8 @@ from stateward.server.rest import (
     answer,
     etag,
     expected,
+    linked,
     missing,
-    page,
-    past,
     whose,
 )
 from stateward.server.route import (
@@ -36,8 +36,9 @@ from stateward.server.route import (
     RestRoute,
     RouteDeed,
 )
-from stateward.state.documents import DocumentHandle
+from stateward.state.documents import DocumentHandle, document
 from stateward.state.merge_patch import merge_patch
+from stateward.state.refusals import refuse
 from stateward.state.users import Documents
 
 Version = Annotated[int, Meta(ge=0, le=MOST)]
@@ -163,10 +164,20 @@ def _shown(found: Document, status: int = 200) -> Reply:
 
 async def _list(call: RestCall) -> Reply:
     query: NamesQuery = call.query
-    listing = past(_documents(call).list(query.prefix), query.after, lambda named: named[0])
-    return await page(
-        call, query.limit, listing, lambda named: named[0], lambda named: named_document(*named)
+    handle = _documents(call).handle
+    op = List(
+        handle.entity.namespace,
+        owner=handle.owner,
+        within=handle.entity,
+        prefix=query.prefix,
+        after=query.after,
+        limit=query.limit,
     )
+    listed = (await handle.scope.execute((op,)))[0]
+    if not isinstance(listed, Listed):
+        refuse(listed, handle.entity)
+    shown = [named_document(name, document(value)) for name, value in listed.documents]
+    return answer(Page(shown, listed.next), headers=linked(call, listed.next))
 
 
 async def _get(call: RestCall) -> Reply:
@@ -356,6 +367,7 @@ def _routes(
             value,
             whom,
             UndoBody,
+            empty=(204,),
             deed=RouteDeed("document undo", kind, kind, ("to", "at")),
         ),
     )

@@ -13,6 +13,7 @@ from stateward.errors import StateConflictError
 from stateward.kinds import API_KEY
 from stateward.ops import Applied, Commit, Fetch, Fetched, Listed
 from stateward.records import moment
+from stateward.server.asker import OWN_NAMESPACE
 from stateward.server.keys import (
     DOCUMENT,
     KeyRecord,
@@ -45,6 +46,8 @@ class KeyBody(Struct, frozen=True, forbid_unknown_fields=True):
     user: str | None = None
     days: Annotated[float, Meta(gt=0, lt=36_500)] | None = None
     note: Annotated[str, Meta(max_length=1000)] = ""
+    rate: Annotated[float, Meta(ge=0.001, le=1_000_000)] | None = None  # requests in a second
+    burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
 
 
 class KeyShown(Struct, frozen=True):
@@ -58,6 +61,8 @@ class KeyShown(Struct, frozen=True):
     expires_at: datetime | None
     revoked_at: datetime | None
     note: str
+    rate: float | None
+    burst: int | None
 
 
 class KeyMade(Struct, frozen=True):
@@ -78,6 +83,8 @@ def _shown(record: KeyRecord) -> KeyShown:
         None if expires is None else moment(expires),
         None if revoked is None else moment(revoked),
         record.note,
+        record.rate,
+        record.burst,
     )
 
 
@@ -104,6 +111,8 @@ async def _create(call: RestCall) -> Reply:
         user=body.user,
         lifetime=None if body.days is None else body.days * DAY,
         note=body.note,
+        rate=body.rate,
+        burst=body.burst,
     )
     await _store(call, storing(record, 0, scope.world.new_op()))
     made = answer(KeyMade(secret, _shown(record)), 201)
@@ -151,7 +160,7 @@ KEYS = (
         body=KeyBody,
         status=201,
         one_users=False,
-        deed=RouteDeed("key create", API_KEY, "", ("scope", "user")),
+        deed=RouteDeed("key create", API_KEY, "", ("scope",), namespace=OWN_NAMESPACE),
     ),
     RestRoute(
         "POST",
@@ -161,6 +170,6 @@ KEYS = (
         "Revoke a key; it is refused five seconds later at most",
         KeyShown,
         one_users=False,
-        deed=RouteDeed("key revoke", API_KEY, "key"),
+        deed=RouteDeed("key revoke", API_KEY, "key", namespace=OWN_NAMESPACE),
     ),
 )

@@ -13,7 +13,9 @@ from stateward.state.operations_log import OperationsLog
 NEW = "new"  # the id of what has none before it is done
 
 
-async def answered(call: RestCall, route: RestRoute, log: Callable[[], OperationsLog]) -> Reply:
+async def answered(
+    call: RestCall, route: RestRoute, log_of: Callable[[str | None], OperationsLog]
+) -> Reply:
     """What the route answers. What an operator does is in the log before it is done.
 
     What an operator reads is in it before it is handed over. Keys that are not for operators are
@@ -25,8 +27,9 @@ async def answered(call: RestCall, route: RestRoute, log: Callable[[], Operation
     who, kind = call.asker.who, deed.kind if isinstance(deed.kind, str) else deed.kind(call)
     id = call.path.get(deed.name) or str(getattr(call.query, deed.name, NEW))
     detail, correlation = _detail(call, deed), correlation_id()
+    log = log_of(deed.namespace)
     if not deed.reads:
-        async with log().recording(
+        async with log.recording(
             *(who, deed.what, kind, id),
             detail=detail,
             correlation=correlation,
@@ -38,7 +41,7 @@ async def answered(call: RestCall, route: RestRoute, log: Callable[[], Operation
     reply = await route.answer(call)
     try:
         if reply.body.data or reply.events is not None:
-            await log().record(who, deed.what, kind, id, detail=detail, correlation=correlation)
+            await log.record(who, deed.what, kind, id, detail=detail, correlation=correlation)
     except BaseException:
         if reply.events is not None:
             await reply.events.aclose()

@@ -45,6 +45,7 @@ class RouteDeed(NamedTuple):
     detail: tuple[str, ...] = ()  # fields of the body or the query that are said too: no content
     reads: bool = False  # it hands out what people have said, and changes nothing
     makes_room: bool = False  # it can be done in a store that is full
+    namespace: str | None = None  # in whose log it is; None: in that of the request's
 
 
 class RestRoute(NamedTuple):
@@ -60,6 +61,7 @@ class RestRoute(NamedTuple):
     body: Any = None
     status: int = 200
     headers: tuple[str, ...] = ()  # of the request
+    empty: tuple[int, ...] = ()  # statuses besides that come without a body
     takes: str = JSON
     gives: str = JSON
     one_users: bool = True  # False: a key of one user is refused

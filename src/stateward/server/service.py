@@ -216,7 +216,7 @@ class Application:
             call = RestCall(asker, store, path, query, body, given, asked.decode("ascii"))
             # The service's own: a key need not be one that may write there.
             own = self._store.within
-            reply = await answered(call, route, lambda: own(namespace).operations)
+            reply = await answered(call, route, lambda named: own(named or namespace).operations)
         except Exception as error:
             if isinstance(error, _HungUp):
                 raise

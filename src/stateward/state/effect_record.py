@@ -16,7 +16,7 @@ from stateward.errors import (
     Permanent,
     SchemaError,
 )
-from stateward.kinds import effect_parts
+from stateward.kinds import EFFECT, effect_parts
 from stateward.ops import Entity, Found, Head, SetHead, Value
 from stateward.records import EffectInfo, Redact, moment
 from stateward.state.run_record import failure_of, raised_again
@@ -219,6 +219,7 @@ def effect_info(found: Found, *, unheld: bool = False) -> EffectInfo:
         tries=documents[CALL].version if CALL in documents else 0,
         created_at=moment(head.created),
         updated_at=moment(head.updated),
+        cursor=encode([head.due, EFFECT, entity.id], "a cursor"),
     )
 
 

@@ -419,8 +419,11 @@ async def list_effects(
         raise InvalidInput(f"status is one of {', '.join(STATUSES)}, not {status!r}")
     left = None if limit is None else check_count(limit, "limit")
     prefix = "" if whose is None else effects_of(whose)
-    if after is not None and listing_mark(after)[2].partition("/")[0] != THREAD:
-        scopes = scopes[-1:]  # those of threads come first, and are shown already
+    if after is not None:
+        due, _, id = listing_mark(after)
+        after = encode([due if status == UNKNOWN else 0.0, EFFECT, id], "a cursor")
+        if id.partition("/")[0] != THREAD:
+            scopes = scopes[-1:]  # those of threads come first, and are shown already
     for scope in scopes:
         op = List(
             scope.namespace, EFFECT, owner=owner, prefix=prefix, label=name, documents=READING
@@ -438,7 +441,7 @@ async def _listed(scope: Scope, op: List, status: str | None) -> AsyncIterator[E
     if status == UNKNOWN:
         async for page in scope.pages(replace(op, due=True)):
             for found in page.entities:
-                yield _with_cursor(effect_info(found, unheld=True), found)
+                yield effect_info(found, unheld=True)
         return
     undecided: set[Entity] = set()
     if status in (None, INTENDED):
@@ -447,13 +450,9 @@ async def _listed(scope: Scope, op: List, status: str | None) -> AsyncIterator[E
     async for page in scope.pages(replace(op, status=status)):
         for found in page.entities:
             if found.entity not in undecided:
-                yield _with_cursor(effect_info(found), found)
+                yield effect_info(found)
             elif status is None:
-                yield _with_cursor(effect_info(found, unheld=True), found)
-
-
-def _with_cursor(info: EffectInfo, found: Found) -> EffectInfo:
-    return replace(info, cursor=encode([found.head.due, EFFECT, found.entity.id], "a cursor"))
+                yield effect_info(found, unheld=True)
 
 
 async def give_effects(scope: Scope, whose: Entity, user: str) -> None:

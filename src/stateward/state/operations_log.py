@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
-from stateward.codec import canonical, encode
+from stateward.codec import canonical, check_count, encode
 from stateward.errors import InvalidInput, StatewardError, StoreFull, StoreUnavailable
 from stateward.kinds import OPERATIONS
 from stateward.layers.layer import Execute
@@ -29,7 +29,7 @@ from stateward.ops import (
     Put,
     Trim,
 )
-from stateward.records import LoggedOperation, OperationsCheck
+from stateward.records import Cursor, LoggedOperation, OperationsCheck
 from stateward.state.handle import Handle
 from stateward.state.operation_record import (
     BASE,
@@ -155,7 +155,10 @@ class OperationsLog:
         self, after: int = 0, *, upto: int | None = None, last: int | None = None
     ) -> AsyncIterator[Entry]:
         """The same as they are stored: what the hashes are over."""
+        after = Cursor.of(after).version
+        upto = None if upto is None else Cursor.of(upto).version
         if last is not None:
+            last = check_count(last, "last")
             fetched = await self._handle.fetch(Log(after, upto, last=last, details=True))
             for entry in fetched.entries:
                 yield entry

@@ -252,6 +252,30 @@ async def an_effect_that_nobody_knows_is_listed_and_not_repeated(h: StoreHarness
 
 
 @case
+async def a_listing_goes_on_after_what_was_shown(h: StoreHarness) -> None:
+    async with h.store() as store:
+        thread, charge = store.thread("t"), Payments(*[EffectUnknown()] * 3)
+        await thread.append({"role": "user", "content": "pay"})
+        for number in range(5):
+            if number < 3:
+                await left_unknown(thread, f"c-{number}", charge)
+            else:
+                await thread.effect(f"c-{number}", charge)
+        async with store.workflow("w", kind="k") as run:
+            await run.effect("c-5", charge)
+        for status, count in ((None, 6), ("unknown", 3), ("done", 3)):
+            whole = [info.id for info in await listed(store, status)]
+            found: list[str] = []
+            after = None
+            while page := await listed(store, status, after=after, limit=2):
+                found += [info.id for info in page]
+                after = page[-1].cursor
+            assert (found, len(found)) == (whole, count)
+        with raises(InvalidInput):
+            await listed(store, after="nowhere")
+
+
+@case
 async def what_ends_the_process_leaves_it_unknown(h: StoreHarness) -> None:
     async with h.store() as store:
         charge = Payments(SystemExit(1))

@@ -7,6 +7,7 @@ missing. What a promise says of "every write" is tried here with each of them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ from stateward.errors import (
     StatewardError,
     TaskCancelled,
 )
+from stateward.kinds import THREAD, USER
 from stateward.layers.policy import Policy
 from stateward.ops import Append, Log, Op, Outcome, Put
 from stateward.state.past import OFTEN, record
@@ -427,6 +429,20 @@ async def forget_effect(store: Store, user: str, content: Content) -> None:
     await store.effect("thread/t/c").delete()
 
 
+async def do_by_hand(store: Store, user: str, content: Content) -> None:
+    async with store.operations.recording("ann", "user erase", USER, user or "nobody"):
+        pass
+
+
+async def look_by_hand(store: Store, user: str, content: Content) -> None:
+    await store.operations.record("ann", "thread show", THREAD, "t")
+
+
+async def trim_operations(store: Store, user: str, content: Content) -> None:
+    await store.operations.record("ann", "thread show", THREAD, "t")
+    await store.operations.trim(datetime.now(UTC))
+
+
 METHODS: dict[str, Method] = {
     "Thread.append": Method(append, "message"),
     "Thread.append with a key": Method(append_with_key, "message"),
@@ -492,6 +508,9 @@ METHODS: dict[str, Method] = {
     "Workflow.retry": Method(retry_workflow),
     "Workflow.fork": Method(fork_workflow),
     "Store.answer": Method(answer, "else"),
+    "OperationsLog.recording": Method(do_by_hand, owned=False),
+    "OperationsLog.record": Method(look_by_hand, owned=False),
+    "OperationsLog.trim": Method(trim_operations, owned=False),
     "Run.step": Method(step, "else"),
     "Run.child": Method(bear, "else"),
     "Run.wait": Method(wait),

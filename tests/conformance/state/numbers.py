@@ -91,6 +91,10 @@ async def act(store: Store, **options: Any) -> Any:
 
 
 COUNTS: Calls = {
+    "OperationsLog.entries last": lambda store, n: every(store.operations.entries(last=n)),
+    "OperationsLog.stored_entries last": lambda store, n: every(
+        store.operations.stored_entries(last=n)
+    ),
     "Thread.load last": lambda store, n: store.thread("t").load(last=n),
     "Thread.load turns": lambda store, n: store.thread("t").load(turns=n),
     "Thread.load max_tokens": lambda store, n: store.thread("t").load(max_tokens=n),
@@ -120,6 +124,14 @@ COUNTS: Calls = {
     "Store.once attempts": lambda store, n: once(store, attempts=n),
 }
 NUMBERS: Calls = {
+    "OperationsLog.entries after": lambda store, n: every(store.operations.entries(n)),
+    "OperationsLog.entries upto": lambda store, n: every(store.operations.entries(upto=n)),
+    "OperationsLog.stored_entries after": lambda store, n: every(
+        store.operations.stored_entries(n)
+    ),
+    "OperationsLog.stored_entries upto": lambda store, n: every(
+        store.operations.stored_entries(upto=n)
+    ),
     "Thread.load after": lambda store, n: store.thread("t").load(after=n),
     "Thread.load upto": lambda store, n: store.thread("t").load(upto=n),
     "Thread.fork at": lambda store, n: store.thread("t").fork(to="f", at=n),
