@@ -20,8 +20,11 @@ from servers.service import PATIENCE, RunningService
 from service.conftest import Served, Told
 from service.test_tokens import trusting
 from stateward import sync
+from stateward.audit.forms.schema import to_json
+from stateward.audit.report import Report
 from stateward.errors import Permanent, StoreUnavailable
 from stateward.ops import Acquire, Applied, Commit, Entity
+from stateward.records import AuditInfo
 from stateward.server import stream
 from stateward.server.rest_routes import ROUTES, openapi
 from stateward.server.route import EVENTS, RestRoute
@@ -44,6 +47,7 @@ NAMES = {
     "schedule": "ada-schedule",
     "lock": "ada-lock",
     "journal": "ada-journal",
+    "audit": "ada-audit",
     "kind": "ada-kind",
     "key": "",  # known when it was made
     "version": "1",
@@ -126,6 +130,8 @@ def begin_adas_work(store: sync.Store) -> None:
     NAMES["question"] = next(iter(store.waiting())).id
     store.schedule("ada-schedule", user="ada").declare("0 3 * * *", task="nightly", args=[SECRET])
     store.journal("ada-journal", user="ada").append({"secret": SECRET})
+    held = Report(1, "", "hers", "pass", SECRET, "", 1, "", "", 1.0, False, answers=())
+    store.audits.keep(AuditInfo("ada-audit"), to_json(held))
     lock = Entity("default", "lock", "ada-lock")
     take = Commit(lock, World().new_op(), (Acquire("nonce", 3600.0, SECRET),))
     (taken,) = store.sections["workflows"].execute([take])

@@ -22,7 +22,7 @@ from stateward.server.route import RestCall, RestRoute
 from stateward.state.audits import MOST
 from stateward.wire import Body
 
-HTML = "text/html"
+HTML = "text/html; charset=utf-8"
 # What a report says was said by whatever was audited: its page is nobody's origin, so that even a
 # script that came through could neither ask the service nor send anything anywhere.
 GUARDED = {
@@ -79,7 +79,7 @@ async def _show(call: RestCall) -> Reply:
 async def _report(call: RestCall) -> Reply:
     _, report = await _read(call)
     _, changed = await _since(call, report)
-    return Reply(200, Body(html(report, changed).encode(), f"{HTML}; charset=utf-8"), GUARDED)
+    return Reply(200, Body(html(report, changed).encode(), HTML), GUARDED)
 
 
 AUDITS = (
