@@ -19,6 +19,7 @@ LIGHT := .venv-light
 LIGHT_PIP := $(LIGHT)/bin/python -m pip --disable-pip-version-check -qq
 LIGHT_STAMP := $(LIGHT)/.made-with-$(VERSION)
 DEMO_STAMP := $(LIGHT_STAMP)-demo
+DASHBOARD_STAMP := $(LIGHT_STAMP)-dashboard
 comma := ,
 AUDIT_STAMP := $(LIGHT_STAMP)-audit-$(subst $(comma),-,$(AUDIT_EXTRAS))
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -31,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift completions packages test soak bench bench-scale bench-peers budgets bench-repeats demo audit audit-power findings clean
+.PHONY: help venv lint types sync drift completions packages test soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -127,6 +128,17 @@ bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.
 
 demo: $(DEMO_STAMP) ## a support agent with three replicas on one SQLite file, offline
 	@$(LIGHT)/bin/python examples/demo.py $(ARGS)
+
+$(DASHBOARD_STAMP): $(LIGHT_STAMP)
+	@$(LIGHT_PIP) install -c constraints.txt -e ".[server]"
+	@touch $(DEMO_STAMP) $@
+
+# The day is made anew each time: what it shows are the last 24 hours.
+DAY := $(or $(TMPDIR),/tmp)/stateward-dashboard-$(shell id -u).db
+dashboard: $(DASHBOARD_STAMP) ## the dashboard of a store with a day of made-up life in it
+	@rm -f $(DAY) $(DAY)-wal $(DAY)-shm
+	@$(LIGHT)/bin/python examples/dashboard.py $(DAY)
+	@$(LIGHT)/bin/python -m stateward ui sqlite:///$(DAY) $(ARGS)
 
 audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")
 	@$(LIGHT)/bin/python -m stateward audit --output audit $(ARGS)

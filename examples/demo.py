@@ -172,4 +172,5 @@ if __name__ == "__main__":
         main(temporary)
     took = f"in {time.monotonic() - begun:.1f} s"
     print(f"{len(failed)} proofs failed, {took}." if failed else f"All of it holds, {took}.")
+    print("To look into a store like this one, with a day of life in it: make dashboard")
     sys.exit(1 if failed else 0)

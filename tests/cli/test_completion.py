@@ -26,7 +26,7 @@ printf '%s\\n' "${COMPREPLY[@]}"
 # What was typed, and what is offered. Words are taken apart at colons as bash does it.
 TYPED = [
     ("ins", ["inspect"]),
-    ("audit ", ["clean", "compare", "init"]),
+    ("audit ", ["clean", "compare", "init", "list", "show"]),
     ("audit co", ["compare"]),
     ("audit compare --req", ["--require"]),
     ("audit --profile ", ["quick", "ci", "full"]),

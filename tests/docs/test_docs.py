@@ -44,6 +44,7 @@ from stateward.repeats import (
     find_repeats_async,
     with_receipts,
 )
+from stateward.state.audits import Audits
 from stateward.state.documents import DocumentHandle
 from stateward.state.journals import Journal
 from stateward.state.operations_log import OperationsLog
@@ -189,6 +190,7 @@ def test_every_error_has_its_own_heading() -> None:
     ("page", "kind"),
     [
         ("store.md", stateward.Store),
+        ("store.md", Audits),
         ("threads.md", Thread),
         ("documents.md", DocumentHandle),
         ("documents.md", User),

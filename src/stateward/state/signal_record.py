@@ -258,25 +258,40 @@ class _Sum:
         self.counts: Counter[str] = Counter()
         self.kept: dict[str, int] = {}  # by process: the most
         self.open: set[str] = set()
-        self.storage: tuple[float, int] | None = None
+        self.storage: tuple[float, int | None] = (0.0, None)  # when, and how large
         self.concerned: dict[str, dict[Concern, float]] = {}
 
     def add(self, replica: str, reading: Reading, namespace: str) -> None:
         for at, count in zip(reading.lookups[::2], reading.lookups[1::2], strict=False):
             self.lookups[min(max(at, 0), len(DURATIONS))] += count
-        self.counts.update(reading.counts)
-        self.kept[replica] = max(self.kept.get(replica, 0), reading.kept)
+        for name, count in reading.counts.items():
+            self.counts[name] += count
+        if reading.kept >= self.kept.get(replica, 0):
+            self.kept[replica] = reading.kept
         if reading.breaker_open:
             self.open.add(replica)
-        if reading.storage_bytes is not None:
-            newest = (reading.at, reading.storage_bytes)
-            self.storage = newest if self.storage is None else max(self.storage, newest)
+        if reading.storage_bytes is not None and reading.at >= self.storage[0]:
+            self.storage = (reading.at, reading.storage_bytes)
         for event, them in reading.concerned.items():
-            known = self.concerned.setdefault(event, {})
             for its, kind, id in them:
                 if its == namespace:
-                    concern = Concern(kind, id)
-                    known[concern] = max(reading.at, known.get(concern, 0.0))
+                    self._concern(event, Concern(kind, id), reading.at)
+
+    def join(self, other: _Sum) -> None:
+        """All of that too."""
+        self.lookups = [a + b for a, b in zip(self.lookups, other.lookups, strict=True)]
+        self.counts.update(other.counts)
+        for replica, kept in other.kept.items():
+            self.kept[replica] = max(kept, self.kept.get(replica, 0))
+        self.open |= other.open
+        self.storage = max(self.storage, other.storage, key=lambda known: known[0])
+        for event, them in other.concerned.items():
+            for concern, at in them.items():
+                self._concern(event, concern, at)
+
+    def _concern(self, event: str, concern: Concern, at: float) -> None:
+        known = self.concerned.setdefault(event, {})
+        known[concern] = max(at, known.get(concern, 0.0))
 
     def point(self, at: float, seconds: float) -> SignalPoint:
         counted: dict[str, Any] = {name: self.counts[name] for name in COUNTED}
@@ -295,14 +310,14 @@ class _Sum:
             lookup_p99=quantile(DURATIONS, self.lookups, 0.99),
             kept=sum(self.kept.values()),
             breakers_open=len(self.open),
-            storage_bytes=None if self.storage is None else self.storage[1],
+            storage_bytes=self.storage[1],
             concerned={event: them[: -SHOWN - 1 : -1] for event, them in newest.items()},
             **counted,
         )
 
 
 def merged(
-    said: Iterable[tuple[str, list[Reading]]],
+    said: Iterable[tuple[str, Fetched]],
     namespace: str,
     span: SignalSpan,
     until: float,
@@ -310,12 +325,16 @@ def merged(
     """The readings of all processes as one series; whom it concerned, of this namespace alone."""
     since, step = until - span.since, span.step
     sums: dict[int, _Sum] = {}
-    total = _Sum()
-    for replica, readings in said:
-        for reading in readings:
+    for replica, fetched in said:
+        for reading in readings_in(fetched):
             if since <= reading.at <= until:
-                sums.setdefault(int(reading.at // step), _Sum()).add(replica, reading, namespace)
-                total.add(replica, reading, namespace)
+                at = int(reading.at // step)
+                if at not in sums:
+                    sums[at] = _Sum()
+                sums[at].add(replica, reading, namespace)
+    total = _Sum()
+    for each in sums.values():
+        total.join(each)
     return Signals(
         since=moment(since),
         until=moment(until),

@@ -9,7 +9,7 @@ from stateward.kinds import HEARTBEAT, SIGNALS
 from stateward.ops import Fetch, Fetched, List, Listed, Log
 from stateward.records import Signals
 from stateward.state.scope import Scope
-from stateward.state.signal_record import STRETCH, SignalSpan, merged, readings_in
+from stateward.state.signal_record import STRETCH, SignalSpan, merged
 
 PROCESSES = 200  # that are read, those heard of last
 
@@ -43,6 +43,7 @@ async def signals_of(
     fetches = [Fetch(each, log=log, documents=(SIGNALS,)) for each in entities]
     for fetch, fetched in zip(fetches, await scope.execute_here(fetches), strict=True):
         if isinstance(fetched, Fetched):
-            said.append((fetch.entity.id, readings_in(fetched)))
+            said.append((fetch.entity.id, fetched))
             now = max(now, fetched.head.updated)  # by the store's clock it is that late
-    return merged(said, concerned, span, now)
+    # Tens of thousands of readings: others are not to wait for that.
+    return await scope.world.offload(merged, said, concerned, span, now)

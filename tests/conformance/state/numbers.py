@@ -181,6 +181,8 @@ NUMBERS: Calls = {
     "Store.work ttl": lambda store, n: work(store, ttl=n),
     "Store.work poll": lambda store, n: work(store, poll=n),
     "Store.work concurrency": lambda store, n: work(store, concurrency=n),
+    "Store.signals since": lambda store, s: store.signals(since=s),
+    "Store.signals step": lambda store, s: store.signals(step=s),
     "Store.ready timeout": lambda store, n: store.ready(n),
 }
 MADE: dict[str, Callable[[Any], Any]] = {

@@ -13,6 +13,7 @@ from base64 import b64decode, b64encode
 import msgspec
 from msgspec.structs import replace
 
+from stateward.codec import check_count
 from stateward.errors import TooLarge
 from stateward.kinds import AUDIT
 from stateward.ops import Absent, Append, Commit, Conflict, Fetch, List, Listed, Log, Put
@@ -63,7 +64,7 @@ class Audits:
 
     def list(self, limit: int = MOST) -> list[AuditInfo]:
         """What is kept, the newest first: at most 100, in one round trip."""
-        limit = max(1, min(limit, MOST, self._scope.capabilities.page))
+        limit = min(check_count(limit, "limit"), MOST, self._scope.capabilities.page)
         op = List(self._scope.namespace, AUDIT, reverse=True, documents=(AUDIT,), limit=limit)
         (listed,) = self._scope.execute((op,))
         assert isinstance(listed, Listed)

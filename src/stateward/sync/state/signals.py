@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from stateward.kinds import HEARTBEAT, SIGNALS
 from stateward.ops import Fetch, Fetched, List, Listed, Log
 from stateward.records import Signals
-from stateward.state.signal_record import STRETCH, SignalSpan, merged, readings_in
+from stateward.state.signal_record import STRETCH, SignalSpan, merged
 from stateward.sync.state.scope import Scope
 
 PROCESSES = 200  # that are read, those heard of last
@@ -44,6 +44,7 @@ def signals_of(
     fetches = [Fetch(each, log=log, documents=(SIGNALS,)) for each in entities]
     for fetch, fetched in zip(fetches, scope.execute_here(fetches), strict=True):
         if isinstance(fetched, Fetched):
-            said.append((fetch.entity.id, readings_in(fetched)))
+            said.append((fetch.entity.id, fetched))
             now = max(now, fetched.head.updated)  # by the store's clock it is that late
-    return merged(said, concerned, span, now)
+    # Tens of thousands of readings: others are not to wait for that.
+    return scope.world.call(merged, said, concerned, span, now)
