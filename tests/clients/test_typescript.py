@@ -177,6 +177,11 @@ def test_the_package_holds_what_is_used_and_nothing_else() -> None:
     modules = {path.stem for path in (CLIENT / "src").glob("*.ts")}
     made = {f"dist/{name}{ending}" for name in modules for ending in (".js", ".d.ts")}
     assert held == made | {"package.json", "README.md", "LICENSE"}
+    for name in modules - {"schema"}:
+        text = (CLIENT / "src" / f"{name}.ts").read_text("utf-8")
+        imported = re.findall(r' from "([^"]+)"', text)
+        assert all(each.startswith("./") for each in imported), "a browser has nothing else"
+        assert not re.search(r"\b(process|Buffer|require)\b[.(]", text), name
     package = json.loads((CLIENT / "package.json").read_bytes())
     assert package["version"] == stateward.__version__
     assert package.keys().isdisjoint({"dependencies", "peerDependencies", "bundleDependencies"})

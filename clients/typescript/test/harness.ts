@@ -23,7 +23,8 @@ export function fresh(): string {
 }
 
 export function client(options: Partial<ClientOptions> = {}): Client {
-  return new Client({ url: given.url, key: given.keys.write, timeout: PATIENCE, ...options });
+  const patient = { timeout: PATIENCE, tryTimeout: PATIENCE };
+  return new Client({ url: given.url, key: given.keys.write, ...patient, ...options });
 }
 
 /** Have something done to the servers: "kill/service", "start/valkey". */
