@@ -106,6 +106,14 @@ export class Client {
     return this.list("GET /v1/threads", { ...options, query });
   }
 
+  /** Everybody who has anything here, by id. */
+  users(
+    query: QueryOf<"GET /v1/users"> = {},
+    options: CallOptions = {},
+  ): Items<Schemas["UserShown"]> {
+    return this.list("GET /v1/users", { ...options, query });
+  }
+
   user(id: string): User {
     return new User(this, id);
   }
