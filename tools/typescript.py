@@ -59,8 +59,7 @@ def install() -> Path:
     package = json.loads((CLIENT / "package.json").read_text("utf-8"))
     wanted = {"private": True, "devDependencies": package["devDependencies"]}
     said = json.dumps(wanted, indent=2)
-    marker = TOOLS / "package.json"
-    if marker.exists() and marker.read_text("utf-8") == said:
+    if _installed() == said:
         return TOOLS
     TOOLS.parent.mkdir(exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix="node-", dir=TOOLS.parent))
@@ -75,16 +74,24 @@ def install() -> Path:
             except RuntimeError:
                 if not left:
                     raise
-        if TOOLS.exists():
-            TOOLS.rename(made / "old")
-        made.rename(TOOLS)
-        shutil.rmtree(TOOLS / "old", ignore_errors=True)
-    except OSError:  # somebody else was faster
-        if not marker.exists() or marker.read_text("utf-8") != said:
+        if _installed() != said:
+            if TOOLS.exists():
+                TOOLS.rename(made / "old")
+            made.rename(TOOLS)
+            shutil.rmtree(TOOLS / "old", ignore_errors=True)
+    except OSError:
+        if _installed() != said:  # else somebody else was faster
             raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
     return TOOLS
+
+
+def _installed() -> str | None:
+    try:
+        return (TOOLS / "package.json").read_text("utf-8")
+    except FileNotFoundError:
+        return None
 
 
 def tool(package: str, script: str) -> Path:
