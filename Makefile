@@ -32,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift completions packages test soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings clean
+.PHONY: help venv lint types sync drift completions client packages node test soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -83,6 +83,12 @@ drift: $(STAMP) ## fail if src/stateward/sync is not what the generator writes
 completions: $(STAMP) ## write the shells' completion scripts anew from the commands' options
 	@$(BIN)/python tools/completions.py
 
+client: $(STAMP) ## write the TypeScript client's types anew from the OpenAPI document
+	@$(BIN)/python tools/typescript.py
+
+node: $(STAMP) ## the compiler and the generator of the TypeScript client, from npm
+	@$(BIN)/python tools/typescript.py install
+
 # Exit status 5 is pytest's "nothing selected": right when ARGS leaves a run empty.
 packages: $(STAMP) ## Debian packages that some tests need, where they may be installed
 	@$(BIN)/python tools/system_packages.py
@@ -92,7 +98,7 @@ packages: $(STAMP) ## Debian packages that some tests need, where they may be in
 MEMORY := $(shell $(PYTHON) tools/memory_folder.py)
 TIMED = $(shell grep -rl --include='*.py' 'mark\.timing' tests)
 test: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
-test: lint types drift packages ## lint, types, drift, then every test but the soaks
+test: lint types drift packages node ## lint, types, drift, then every test but the soaks
 	@$(PYTEST) --cache-clear -n $(WORKERS) --dist worksteal -m "not soak and not timing" $(ARGS) || { status=$$?; $(if $(ARGS),[ $$status -eq 5 ] ||) $(AGAIN) $$status; }
 	@$(PYTEST) --cache-clear -m "timing and not soak" $(or $(ARGS),$(TIMED)) || { status=$$?; [ $$status -eq 5 ] || $(AGAIN) $$status; }
 

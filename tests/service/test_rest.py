@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import fields
 from servers.issuer import Issuer
 from servers.service import PATIENCE, RunningService
 
@@ -668,3 +669,10 @@ def test_the_document_is_served_and_names_every_route(api: Api) -> None:
     text = json.dumps(openapi())
     for schema in {part.split('"')[0] for part in text.split("#/components/schemas/")[1:]}:
         assert schema in document["components"]["schemas"]
+
+
+def test_the_document_has_every_parameter_of_every_route() -> None:
+    for route in ROUTES:
+        said = openapi()["paths"][route.path][route.method.lower()]["parameters"]
+        named = {each["name"] for each in said if each.get("in") == "query"}
+        assert named == {field.encode_name for field in fields(route.query)}, route.path

