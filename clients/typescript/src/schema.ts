@@ -1841,10 +1841,14 @@ export interface components {
          */
         KeyBody: {
             /** @default null */
+            burst?: number | null;
+            /** @default null */
             days?: number | null;
             namespaces: string[] | null;
             /** @default  */
             note?: string;
+            /** @default null */
+            rate?: number | null;
             /** @enum {unknown} */
             scope: "admin" | "operate" | "read" | "write";
             /** @default null */
@@ -1863,11 +1867,13 @@ export interface components {
          * @description A key: all but the secret itself, which nobody knows.
          */
         KeyShown: {
+            burst: number | null;
             created_at: string;
             expires_at: string | null;
             id: string;
             namespaces: string[] | null;
             note: string;
+            rate: number | null;
             revoked_at: string | null;
             scope: string;
             user: string | null;
@@ -2710,7 +2716,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/html": string;
+                    "text/html; charset=utf-8": string;
                 };
             };
             /** @description A problem document of RFC 9457. */
@@ -2727,9 +2733,9 @@ export interface operations {
     get_changes: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 follow?: boolean;
-                kinds?: string | null;
+                kinds?: string;
             };
             header?: {
                 /** @description The id of the last event that was read. */
@@ -2748,7 +2754,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["EntityChange"];
+                    "text/event-stream": {
+                        data: string;
+                        event?: string;
+                        id?: string;
+                    };
                 };
             };
             /** @description A problem document of RFC 9457. */
@@ -2765,11 +2775,11 @@ export interface operations {
     get_context: {
         parameters: {
             query: {
-                last?: number | null;
-                max_tokens?: number | null;
+                last?: number;
+                max_tokens?: number;
                 oversized?: "raise" | "shorten";
                 thread: string;
-                turns?: number | null;
+                turns?: number;
                 user: string;
             };
             header?: {
@@ -2804,13 +2814,13 @@ export interface operations {
     get_effects: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
-                name?: string | null;
-                of_thread?: string | null;
-                of_workflow?: string | null;
-                status?: ("done" | "failed" | "intended" | "unknown") | null;
-                user?: string | null;
+                name?: string;
+                of_thread?: string;
+                of_workflow?: string;
+                status?: "done" | "failed" | "intended" | "unknown";
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -2982,7 +2992,7 @@ export interface operations {
     delete_journals_journal: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3016,9 +3026,9 @@ export interface operations {
     get_journals_journal_changes: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 follow?: boolean;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description The id of the last event that was read. */
@@ -3039,7 +3049,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["MessageEvent"];
+                    "text/event-stream": {
+                        data: string;
+                        event?: string;
+                        id?: string;
+                    };
                 };
             };
             /** @description A problem document of RFC 9457. */
@@ -3056,7 +3070,7 @@ export interface operations {
     post_journals_journal_events: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description The same key again is the same request: it is carried out once. */
@@ -3111,7 +3125,7 @@ export interface operations {
     get_keys: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
             };
             header?: {
@@ -3321,7 +3335,7 @@ export interface operations {
     get_locks: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 leaders?: boolean;
                 limit?: number;
             };
@@ -3457,9 +3471,9 @@ export interface operations {
     get_operations_log: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
-                target?: string | null;
+                target?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3525,7 +3539,7 @@ export interface operations {
     get_operations_log_verify: {
         parameters: {
             query?: {
-                head?: string | null;
+                head?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3591,9 +3605,9 @@ export interface operations {
     get_schedules: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3627,7 +3641,7 @@ export interface operations {
     get_schedules_schedule: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3663,7 +3677,7 @@ export interface operations {
     put_schedules_schedule: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3703,7 +3717,7 @@ export interface operations {
     delete_schedules_schedule: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3737,7 +3751,7 @@ export interface operations {
     post_schedules_schedule_pause: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3773,7 +3787,7 @@ export interface operations {
     post_schedules_schedule_resume: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3809,10 +3823,10 @@ export interface operations {
     get_shared_shared_documents: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
                 prefix?: string;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -3848,9 +3862,9 @@ export interface operations {
     get_shared_shared_documents_name: {
         parameters: {
             query?: {
-                at?: string | null;
-                user?: string | null;
-                version?: number | null;
+                at?: string;
+                user?: string;
+                version?: number;
             };
             header?: {
                 /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
@@ -3896,7 +3910,7 @@ export interface operations {
     put_shared_shared_documents_name: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description The ETag of the version that this is for. */
@@ -3951,7 +3965,7 @@ export interface operations {
         parameters: {
             query?: {
                 forget?: boolean;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description The ETag of the version that this is for. */
@@ -3990,7 +4004,7 @@ export interface operations {
     patch_shared_shared_documents_name: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description The ETag of the version that this is for. */
@@ -4035,9 +4049,9 @@ export interface operations {
     get_shared_shared_documents_name_diff: {
         parameters: {
             query: {
-                new?: number | null;
+                new?: number;
                 old: number;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4075,7 +4089,7 @@ export interface operations {
         parameters: {
             query?: {
                 limit?: number;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4112,7 +4126,7 @@ export interface operations {
     post_shared_shared_documents_name_undo: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4139,6 +4153,13 @@ export interface operations {
                     "application/json": Record<string, unknown>;
                 };
             };
+            /** @description Done, and there is nothing to show. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             /** @description A problem document of RFC 9457. */
             default: {
                 headers: {
@@ -4153,9 +4174,9 @@ export interface operations {
     get_signals: {
         parameters: {
             query?: {
-                replica?: string | null;
+                replica?: string;
                 since?: number;
-                step?: number | null;
+                step?: number;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4255,10 +4276,10 @@ export interface operations {
     get_tasks: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
-                status?: ("cancelled" | "completed" | "failed" | "pending" | "running") | null;
-                user?: string | null;
+                status?: "cancelled" | "completed" | "failed" | "pending" | "running";
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4292,7 +4313,7 @@ export interface operations {
     get_tasks_task: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4328,7 +4349,7 @@ export interface operations {
     post_tasks_task_cancel: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4368,7 +4389,7 @@ export interface operations {
     post_tasks_task_retry: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4404,12 +4425,12 @@ export interface operations {
     get_threads: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 archived?: boolean;
-                label?: string | null;
+                label?: string;
                 limit?: number;
                 prefix?: string;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4443,14 +4464,14 @@ export interface operations {
     get_threads_thread: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 exact?: boolean;
-                last?: number | null;
-                max_tokens?: number | null;
+                last?: number;
+                max_tokens?: number;
                 oversized?: "raise" | "shorten";
-                turns?: number | null;
-                upto?: string | null;
-                user?: string | null;
+                turns?: number;
+                upto?: string;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4486,7 +4507,7 @@ export interface operations {
     delete_threads_thread: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4520,7 +4541,7 @@ export interface operations {
     get_threads_thread_about: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4556,7 +4577,7 @@ export interface operations {
     post_threads_thread_archive: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4590,9 +4611,9 @@ export interface operations {
     get_threads_thread_branches: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4628,9 +4649,9 @@ export interface operations {
     get_threads_thread_changes: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 follow?: boolean;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description The id of the last event that was read. */
@@ -4651,7 +4672,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["MessageEvent"];
+                    "text/event-stream": {
+                        data: string;
+                        event?: string;
+                        id?: string;
+                    };
                 };
             };
             /** @description A problem document of RFC 9457. */
@@ -4668,7 +4693,7 @@ export interface operations {
     post_threads_thread_describe: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4706,7 +4731,7 @@ export interface operations {
     post_threads_thread_fork: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4755,8 +4780,8 @@ export interface operations {
     get_threads_thread_knew_version: {
         parameters: {
             query?: {
-                against?: ("before" | "now") | null;
-                user?: string | null;
+                against?: "before" | "now";
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4793,9 +4818,9 @@ export interface operations {
     get_threads_thread_messages: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4831,7 +4856,7 @@ export interface operations {
     post_threads_thread_messages: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description The same key again is the same request: it is carried out once. */
@@ -4886,7 +4911,7 @@ export interface operations {
     post_threads_thread_unarchive: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -4920,7 +4945,7 @@ export interface operations {
     get_users: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
             };
             header?: {
@@ -4989,7 +5014,7 @@ export interface operations {
     get_users_user_documents: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
                 prefix?: string;
             };
@@ -5027,8 +5052,8 @@ export interface operations {
     get_users_user_documents_name: {
         parameters: {
             query?: {
-                at?: string | null;
-                version?: number | null;
+                at?: string;
+                version?: number;
             };
             header?: {
                 /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
@@ -5208,7 +5233,7 @@ export interface operations {
     get_users_user_documents_name_diff: {
         parameters: {
             query: {
-                new?: number | null;
+                new?: number;
                 old: number;
             };
             header?: {
@@ -5308,6 +5333,13 @@ export interface operations {
                     "application/json": Record<string, unknown>;
                 };
             };
+            /** @description Done, and there is nothing to show. */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
             /** @description A problem document of RFC 9457. */
             default: {
                 headers: {
@@ -5390,11 +5422,11 @@ export interface operations {
     get_waiting: {
         parameters: {
             query?: {
-                after?: string | null;
-                for?: string | null;
+                after?: string;
+                for?: string;
                 limit?: number;
-                signal?: string | null;
-                user?: string | null;
+                signal?: string;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -5466,11 +5498,11 @@ export interface operations {
     get_workflows: {
         parameters: {
             query?: {
-                after?: string | null;
-                kind?: string | null;
+                after?: string;
+                kind?: string;
                 limit?: number;
-                status?: ("active" | "cancelled" | "completed" | "failed") | null;
-                user?: string | null;
+                status?: "active" | "cancelled" | "completed" | "failed";
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -5504,7 +5536,7 @@ export interface operations {
     get_workflows_workflow: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -5540,7 +5572,7 @@ export interface operations {
     delete_workflows_workflow: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -5574,7 +5606,7 @@ export interface operations {
     post_workflows_workflow_cancel: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -5614,7 +5646,7 @@ export interface operations {
     post_workflows_workflow_fork: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -5663,9 +5695,9 @@ export interface operations {
     get_workflows_workflow_records: {
         parameters: {
             query?: {
-                after?: string | null;
+                after?: string;
                 limit?: number;
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -5701,7 +5733,7 @@ export interface operations {
     post_workflows_workflow_retry: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
@@ -5737,7 +5769,7 @@ export interface operations {
     post_workflows_workflow_signals_signal: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description The same key again is the same request: it is carried out once. */
@@ -5789,7 +5821,7 @@ export interface operations {
     post_workflows_workflow_start: {
         parameters: {
             query?: {
-                user?: string | null;
+                user?: string;
             };
             header?: {
                 /** @description Which namespace, if the key is for several; percent-encoded. */
