@@ -31,7 +31,6 @@ from stateward.audit.faults.route import Route, plain_route
 from stateward.audit.targets.memory import Json, NamedSteps, Refused, VersionConflict
 from stateward.audit.targets.service import ServiceTarget, is_service
 from stateward.audit.targets.target import AuditTarget, cleaned
-from stateward.engines.http.settings import OPTIONS
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
@@ -274,7 +273,7 @@ class HttpTarget(AuditTarget, frozen=True):
     def named(cls, named: str | None, folder: str, namespace: str, url: str | None) -> Self | None:
         if named is None or not named.startswith(("http://", "https://")):
             return None
-        if urlsplit(named).fragment or not parse(named).options.keys() <= set(OPTIONS):
+        if urlsplit(named).fragment:
             raise InvalidInput("the URL of a service by HTTP ends with its path")
         return cls(named, namespace, folder, url=url)
 
