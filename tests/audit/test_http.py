@@ -115,7 +115,8 @@ def test_the_published_contract_has_the_routes_that_are_used() -> None:
     ("arguments", "said"),
     [
         (["http://127.0.0.1:1", "--url", "redis://x"], "leave --url out"),
-        (["http://127.0.0.1:1?x=1"], "ends with its path"),
+        (["http://127.0.0.1:1?x=1"], "option 'x' is not known"),
+        (["http://127.0.0.1:1#x"], "ends with its path"),
         (["--start-command", ""], "names a program"),
         (["--start-command", "no-such-program-here"], "cannot be run"),
         (["--start-command", "node x", "--with-server", "redis"], "pass one"),
