@@ -112,9 +112,10 @@ def made() -> dict[Path, bytes]:
 
 
 def _traits() -> str:
-    """What types cannot say: which routes take a key, and which another format than JSON."""
+    """What the generator cannot say: keys, formats other than JSON, and the events of streams."""
     keyed: list[str] = []
     formats: dict[str, str] = {}
+    events: list[str] = []
     for path, ways in sorted(json.loads(OPENAPI.read_bytes())["paths"].items()):
         for method, said in sorted(ways.items()):
             route = f"{method.upper()} {path}"
@@ -123,8 +124,17 @@ def _traits() -> str:
             for media in said.get("requestBody", {}).get("content", {}):
                 if media != "application/json":
                     formats[route] = media
+            stream = said["responses"].get("200", {}).get("content", {}).get("text/event-stream")
+            if stream is not None:
+                told = stream["schema"]["properties"]["data"]["contentSchema"]["anyOf"]
+                names = [each["$ref"].rpartition("/")[2] for each in told]
+                (name,) = (each for each in names if each != "Problem")
+                events.append(f'  "{route}": components["schemas"]["{name}"];\n')
     return (
-        f"{HEADER}/** The routes that take an idempotency key. */\n"
+        f'{HEADER}import type {{ components }} from "./schema.js";\n\n'
+        "/** What a stream tells. */\n"
+        f"export interface StreamEvents {{\n{''.join(events)}}}\n\n"
+        "/** The routes that take an idempotency key. */\n"
         "export const TAKE_KEYS: ReadonlySet<string> = new Set("
         f"{json.dumps(keyed, indent=2)});\n\n"
         "/** The format of a body that is not plain JSON. */\n"
@@ -145,11 +155,14 @@ def packed() -> Path:
             to = made / ("src" if path.parent.name == "src" else ".")
             to.mkdir(exist_ok=True)
             shutil.copy(path, to)
-        npm("pack", "--loglevel", "error", cwd=made)
         try:
+            npm("pack", "--loglevel", "error", cwd=made)
             made.rename(folder)
-        except OSError:  # somebody else was faster
-            shutil.rmtree(made)
+        except OSError:
+            if not folder.exists():  # else somebody else was faster
+                raise
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
     (tarball,) = folder.glob("*.tgz")
     return tarball
 

@@ -5,6 +5,7 @@ import { StatewardError } from "./errors.js";
 import type {
   Answer,
   Asked,
+  EventOf,
   ItemOf,
   ListRoute,
   QueryOf,
@@ -88,7 +89,7 @@ export class Client {
   }
 
   /** The events of a stream, each once, over however many connections. Throws `Reset`: begin anew. */
-  stream<R extends StreamRoute>(route: R, call: Asked<R> & StreamOptions): Items<Answer<R>> {
+  stream<R extends StreamRoute>(route: R, call: Asked<R> & StreamOptions): Items<EventOf<R>> {
     return follow(this.#transport, outgoing(route, call), call);
   }
 

@@ -28,6 +28,7 @@ export type { Problem } from "./errors.js";
 export type {
   Answer,
   Asked,
+  EventOf,
   ItemOf,
   ListRoute,
   QueryOf,

@@ -1,6 +1,7 @@
 /** What can be asked, as types that are made from the table of routes. A new route needs nothing here. */
 
 import type { components, paths } from "./schema.js";
+import type { StreamEvents } from "./traits.js";
 
 type Method = "get" | "put" | "post" | "delete" | "patch";
 
@@ -65,12 +66,8 @@ type Giving<T> = { [R in Route]: Answer<R> extends T ? R : never }[Route];
 export type ListRoute = Giving<{ items: unknown[]; next: string | null }>;
 export type ItemOf<R extends Route> = Answer<R> extends { items: (infer T)[] } ? T : never;
 
-type Streams<O> =
-  Responses<O> extends { 200: { content: { "text/event-stream": unknown } } } ? true : false;
-
 /** The routes that answer a stream of events. */
-export type StreamRoute = {
-  [R in Route]: Streams<Operation<R>> extends true ? R : never;
-}[Route];
+export type StreamRoute = Route & keyof StreamEvents;
+export type EventOf<R extends StreamRoute> = StreamEvents[R];
 
 export type Schemas = components["schemas"];

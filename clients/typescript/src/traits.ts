@@ -1,5 +1,14 @@
 /** Made by tools/typescript.py from docs/reference/openapi.json. */
 
+import type { components } from "./schema.js";
+
+/** What a stream tells. */
+export interface StreamEvents {
+  "GET /v1/changes": components["schemas"]["EntityChange"];
+  "GET /v1/journals/{journal}/changes": components["schemas"]["MessageEvent"];
+  "GET /v1/threads/{thread}/changes": components["schemas"]["MessageEvent"];
+}
+
 /** The routes that take an idempotency key. */
 export const TAKE_KEYS: ReadonlySet<string> = new Set([
   "POST /v1/journals/{journal}/events",
