@@ -85,7 +85,7 @@ def three_processes(url: str, count: int) -> None:
 
 async def test_a_store_that_is_gone_raises_and_nothing_is_kept_locally(tmp_path: Path) -> None:
     with running(tmp_path / "server") as server:
-        policy = stateward.Policy(read_timeout=0.5, write_timeout=0.5, breaker_failures=1000)
+        policy = stateward.Policy(read_timeout=1.0, write_timeout=1.0, breaker_failures=1000)
         async with StatewardSaver.from_url(server.url, policy=policy) as saver:
             await echo(saver).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
             await meet_an_outage(saver, server)

@@ -338,6 +338,28 @@ def test_after_a_failure_of_any_kind_the_lane_goes_on(callers: Callers) -> None:
     assert version(coalescer.execute([append("after")])) == 1
 
 
+def test_a_leader_whose_time_is_over_asks_a_dead_store_for_nobody_again(callers: Callers) -> None:
+    """Halves of a batch that wait for a lock, one after the other, would hold it up for long."""
+    gate = Gate()
+    coalescer = Coalescer(gate)
+    (first,) = callers.ask(coalescer, [append("a")])
+    late = callers.ask(coalescer, [append("b")], [append("c")], [append("d")], timeout=2.0)
+    gate.let_one_pass()
+    gate.await_batches(2)
+    assert gate.sent()[1] == ["b0", "c0", "d0"]
+    first.result(PATIENCE)
+    deadline = gate.deadlines[1]
+    assert deadline is not None
+    while time.monotonic() < deadline:
+        time.sleep(0.01)
+    gate.failure = StoreUnavailable("the file is locked", applied="no")
+    gate.open_up()
+    for future in late:
+        assert isinstance(future.exception(PATIENCE), StoreUnavailable)
+    coalescer.drain()
+    assert len(gate.sent()) == 2
+
+
 def test_the_lead_is_handed_on_before_the_answers_are(
     callers: Callers, monkeypatch: pytest.MonkeyPatch
 ) -> None:

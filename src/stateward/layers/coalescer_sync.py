@@ -278,7 +278,7 @@ class Lane:
             outcomes = self._engine.execute(ops, deadline=deadline)
         except StatewardError as error:
             self._loners.failed(ops, error)
-            if halving.worth_halving(batch, error):
+            if halving.worth_halving(batch, error) and not self._too_late(error, deadline):
                 middle = len(batch) // 2
                 self._send(batch[:middle], halving, deadline)
                 self._send(batch[middle:], halving, deadline)
@@ -293,6 +293,11 @@ class Lane:
                 end = at + len(waiting.ops)
                 waiting.outcomes = outcomes[at:end]
                 at = end
+
+    def _too_late(self, error: StatewardError, deadline: float | None) -> bool:
+        """Whether who leads has no time left to ask a store again that does not answer."""
+        unavailable = isinstance(error, StoreUnavailable)
+        return unavailable and deadline is not None and self._clock() >= deadline
 
 
 def _patience(waiting: Waiting) -> float:
