@@ -158,6 +158,26 @@ def test_a_stopped_service_ends_streams_and_they_go_on_from_their_cursors(
     assert seen == list(range(5))
 
 
+def test_a_stream_that_has_an_end_comes_to_it_though_the_service_stops(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    many = 200  # of 64 KB: more than sockets hold
+    with sync.open(url, heartbeat=None) as store:
+        store.thread("t").append(*({"n": n, "text": "x" * 65_536} for n in range(many)))
+    process = serve(url, "--port", "0", "--insecure-local")
+    connection = http.client.HTTPConnection(process.url[7:], timeout=PATIENCE)
+    with closing(connection):
+        connection.request("GET", "/v1/threads/t/changes?follow=false")
+        stream, seen = connection.getresponse(), list[int]()
+        assert next_event(stream, seen) is not None
+        process.process.send_signal(signal.SIGTERM)
+        while next_event(stream, seen) is not None:
+            pass
+    assert process.process.wait(PATIENCE) == 0
+    assert seen == list(range(many)), "its reader takes the end of a stream for the last event"
+
+
 def next_event(stream: http.client.HTTPResponse, seen: list[int]) -> str | None:
     """The id of the next event, whose number goes to those seen; None: the stream has ended."""
     id = None

@@ -16,5 +16,6 @@ class Reply(NamedTuple):
     body: Body = Body(b"", JSON)
     headers: Mapping[str, str] = {}
     events: AsyncGenerator[bytes, None] | None = None  # instead of the body
+    follows: bool = False  # what is yet to come as well: such a stream ends when the service does
     asker: Asker | None = None  # whose stream it is
     told: Mapping[str, Any] = {}  # what the operations log says of it besides

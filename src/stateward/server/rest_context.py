@@ -74,7 +74,7 @@ async def _changes(call: RestCall) -> Reply:
     feed = call.store.changes(kinds, after=after, wait=query.follow)
     changes = cast("AsyncGenerator[EntityChange, None]", feed)
     stream = events(changes, lambda change: change.cursor, lambda change: change)
-    return Reply(200, headers={"content-type": EVENTS}, events=stream)
+    return Reply(200, headers={"content-type": EVENTS}, events=stream, follows=query.follow)
 
 
 CONTEXT = (

@@ -55,7 +55,7 @@ async def _journal_changes(call: RestCall) -> Reply:
     await journal.handle.fetch()  # another's is refused before the stream begins
     changes = journal.changes(after, follow=query.follow)
     stream = events(changes, lambda change: str(change.cursor), message_event)
-    return Reply(200, headers={"content-type": EVENTS}, events=stream)
+    return Reply(200, headers={"content-type": EVENTS}, events=stream, follows=query.follow)
 
 
 async def _delete_journal(call: RestCall) -> Reply:

@@ -243,7 +243,7 @@ async def _changes(call: RestCall) -> Reply:
     await thread.handle.fetch()  # another's is refused before the stream begins
     changes = thread.changes(after, follow=query.follow)
     stream = events(changes, lambda change: str(change.cursor), message_event)
-    return Reply(200, headers={"content-type": EVENTS}, events=stream)
+    return Reply(200, headers={"content-type": EVENTS}, events=stream, follows=query.follow)
 
 
 THREADS = (

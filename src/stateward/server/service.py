@@ -150,7 +150,10 @@ class Application:
     ) -> None:
         headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        if await streamed(events, send, (self._stopping.wait(), _hung_up(receive))):
+        ends = [_hung_up(receive)]
+        if reply.follows:  # whatever else has a last event, and its reader takes the end for it
+            ends.append(_set(self._stopping))
+        if await streamed(events, send, ends):
             await send({"type": "http.response.body", "body": b""})
 
     def stop(self) -> None:
@@ -312,6 +315,10 @@ class Application:
 
 class _HungUp(Exception):
     """The client is gone, and its request has not come whole: nothing was done."""
+
+
+async def _set(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 async def _hung_up(receive: Receive) -> None:
