@@ -33,7 +33,10 @@ from stateward.world import World
 
 POLICY = Policy(threads="raise", write_timeout=60.0, read_timeout=60.0)
 PATIENCE = 25.0  # less than a lease lasts that was not given back
-STAMP = re.compile(r'"(stamp|after)":"[^"]*"|"(since|until|asked)":[0-9.]+|\d{17}-[\w-]{16}')
+# Hashes of the operations log are over times, and tell one run from another as stamps do.
+STAMP = re.compile(
+    r'"(stamp|after|previous|hash)":"[^"]*"|"(since|until|asked)":[0-9.]+|\d{17}-[\w-]{16}'
+)
 
 Make = Callable[[World], Engine]
 State = frozenset[tuple[Any, ...]]

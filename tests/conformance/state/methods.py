@@ -7,7 +7,7 @@ missing. What a promise says of "every write" is tried here with each of them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -440,7 +440,7 @@ async def look_by_hand(store: Store, user: str, content: Content) -> None:
 
 async def trim_operations(store: Store, user: str, content: Content) -> None:
     await store.operations.record("ann", "thread show", THREAD, "t")
-    await store.operations.trim(datetime.now(UTC))
+    await store.operations.trim(datetime.now(UTC) + timedelta(days=1))
 
 
 METHODS: dict[str, Method] = {
