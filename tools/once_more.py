@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
-MOST = 20  # of fifteen thousand: a server that several tests share may die under all of them
+MOST = 10  # of fifteen thousand: a server that several tests share may die under all of them
 FAILED = 1  # pytest's status when it has run all tests, and some have failed
 
 
