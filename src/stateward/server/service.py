@@ -13,6 +13,7 @@ from stateward.errors import InvalidInput, NotPermitted
 from stateward.observe.correlation import correlate, trace_id
 from stateward.ops import Entity, NotYours
 from stateward.server.asker import Asker, merged
+from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
@@ -66,7 +67,7 @@ class ServiceRoute(NamedTuple):
 
 
 class Application:
-    """A store behind HTTP. Nobody is answered whom the door does not know, but for `/live`."""
+    """A store behind HTTP. Without a credential one is given `/live` and `/ui` alone."""
 
     def __init__(
         self,
@@ -172,6 +173,9 @@ class Application:
         if path == "/live" and scope["method"] in ("GET", "HEAD"):
             return Reply(200, Body(b'{"live":true}', JSON))
         headers = dict(scope["headers"])
+        if path == "/ui" or path.startswith("/ui/"):
+            seen = headers.get(b"if-none-match", b"").decode("latin-1")
+            return dashboard(scope["method"], path.removeprefix("/ui"), seen)
         asker = await self._door.asker(scope, headers)
         route = self.routes.get((scope["method"], path))
         if route is None:
