@@ -15,6 +15,7 @@ from stateward.ops import Entity, NotYours
 from stateward.server.asker import Asker, merged
 from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
+from stateward.server.keys import new_key
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
@@ -160,6 +161,12 @@ class Application:
     def stop(self) -> None:
         """Let those who wait for news go, so that a server that is stopping does not wait."""
         self._stopping.set()
+
+    def lend_key(self, scope: str) -> str:
+        """A key for every namespace that is in no store, and ends with the application."""
+        secret, record = new_key(self._world, scope, note="lent")
+        self._door.keys.lend(record)
+        return secret
 
     async def close(self) -> None:
         """End what the service has begun by itself, and close its store."""
