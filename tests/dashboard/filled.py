@@ -6,9 +6,20 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+from audit_report.hostile import with_texts
+from audit_report.sample_reports import failing, passing
+from msgspec.structs import replace
+
 from stateward import sync
+from stateward.audit.archive import info_of
+from stateward.audit.forms.schema import to_json
 from stateward.errors import EffectUnknown
-from stateward.ops import Acquire, Commit
+from stateward.kinds import HEARTBEAT, THREAD
+from stateward.ops import Acquire, Commit, Put, SetHead
+from stateward.records import ReplicaCounts
+from stateward.state.replica_record import RETAIN, Beat
+from stateward.state.signal_record import Reading, Readings
 from stateward.world import World
 
 Word = Callable[[str], str]
@@ -28,10 +39,12 @@ def plain(text: str) -> str:
 def filled(url: str, word: Word = plain, threads: int = 3) -> None:
     """Fill it. `word` makes what is stored of every name and text: as it is, or hostile."""
     with sync.open(url, heartbeat=None, metrics=False, spill=False) as store:
-        conversations(store, word, threads)
         documents(store, word)
         work(store, word)
+        conversations(store, word, threads)
         leases(store, word)
+        measurements(store, word)
+        audits(store, word)
 
 
 def conversations(store: sync.Store, word: Word, threads: int) -> None:
@@ -92,6 +105,46 @@ def leases(store: sync.Store, word: Word) -> None:
     for name in ("inventory", "nightly-report"):
         take = Acquire("nonce", 3600.0, word(f"replica-b on host-{name}"))
         scope.execute([Commit(scope.entity("lock", word(name)), World().new_op(), (take,))])
+
+
+def measurements(store: sync.Store, word: Word) -> None:
+    """An hour of a process that lives, with an outage in it."""
+    scope, now = store.sections["workflows"], World().now()
+    readings = Readings()
+    for n in range(360):
+        out = 200 <= n < 220
+        readings.add(
+            Reading(
+                at=now - 3600.0 + n * 10.0,
+                lookups=[9 + 3 * out, 40 + n % 7, 14, 3],
+                counts={"writes": 20 + n % 5, **({"suppressed": 2, "failures": 2} if out else {})},
+                kept=2 * out,
+                breaker_open=out,
+                storage_bytes=1_000_000 + 500 * n,
+                concerned={"suppressed": [("default", THREAD, word("s-order"))]} if out else {},
+            )
+        )
+    counts = ReplicaCounts(9_000, 4_000, 40, suppressed=40, read_p99=0.011, alarms=(word("slow"),))
+    beat = Beat(
+        host=word("agents-1"),
+        pid=4022,
+        version="0.1.0",
+        engine="sqlite",
+        every=10.0,
+        started=now - 3600.0,
+        counts=counts,
+    )
+    said = Put(HEARTBEAT, msgspec.json.encode(beat).decode())
+    head = SetHead(status="", due_in=3600.0, retain=RETAIN)
+    entity = scope.entity(HEARTBEAT, word("agents-1:4022"))
+    scope.execute([Commit(entity, World().new_op(), (said, *readings.writes(), head))])
+
+
+def audits(store: sync.Store, word: Word) -> None:
+    """Two reports of one target: what passed before fails now."""
+    for sample in (passing(), failing()):
+        report = sample if word is plain else with_texts(sample, word)
+        store.audits.keep(replace(info_of(report), title=word("Agents")), to_json(report))
 
 
 def _failing(why: str) -> None:
