@@ -136,7 +136,7 @@ def test_the_keyboard_alone_is_enough(look: Look) -> None:
     press("Escape")
     expect(dialog).to_be_hidden()
     press("/")
-    assert now.tab.evaluate("document.activeElement.type") == "search"
+    expect(now.tab.get_by_label("Find an id")).to_be_focused()
 
 
 def test_light_and_dark_can_be_chosen(look: Look) -> None:

@@ -68,7 +68,7 @@ function Frame({ place }) {
 	const box = useRef(/** @type {HTMLInputElement | null} */ (null));
 	const current = PAGES[place.path[0]];
 	useEffect(() => setOpen(false), [place]);
-	useEffect(() => keyboard(() => { setOpen(true); requestAnimationFrame(() => box.current?.focus()); }, () => setHelp((old) => !old)), []);
+	useEffect(() => keyboard(() => { setOpen(true); box.current?.focus(); requestAnimationFrame(() => box.current?.focus()); }, () => setHelp((old) => !old)), []);
 	const find = (event) => {
 		event.preventDefault();
 		const wanted = box.current?.value.trim();
