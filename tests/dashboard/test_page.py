@@ -135,6 +135,7 @@ def test_the_keyboard_alone_is_enough(look: Look) -> None:
     expect(dialog).to_be_visible()
     press("Escape")
     expect(dialog).to_be_hidden()
+    expect(now.tab.get_by_role("button", name="Break").first).to_be_focused()
     press("/")
     expect(now.tab.get_by_label("Find an id")).to_be_focused()
 
