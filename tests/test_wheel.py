@@ -16,6 +16,7 @@ import stateward
 
 ROOT = Path(__file__).resolve().parent.parent
 KINDS = {".py", ".sql", ".lua", ".typed", ".yml", ".json", ".css", ".js", ".bash", ".fish", ".zsh"}
+DASHBOARD = ROOT / "src" / "stateward" / "server" / "ui"  # all of it, with licences
 
 
 def run(*command: str | Path, cwd: Path) -> str:
@@ -53,11 +54,13 @@ def test_the_wheel_holds_the_types_the_sql_and_the_lua_and_nothing_else(wheel: P
     needed = {
         path.relative_to(source).as_posix()
         for path in source.rglob("*")
-        if path.suffix in KINDS and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts
+        if path.suffix in KINDS or DASHBOARD in path.parents
     }
     assert "stateward/py.typed" in needed
     assert "stateward/engines/sqlite/migrations/0001_initial.sql" in needed
     assert "stateward/engines/redis/lua/commit.lua" in needed
+    assert "stateward/server/ui/vendor/LICENSE.preact" in needed
     assert needed <= held
     information = f"stateward-{stateward.__version__}.dist-info/"
     assert [name for name in held - needed if not name.startswith(information)] == []

@@ -69,6 +69,7 @@ COMMANDS = {
     "thread export": "write a conversation as JSON lines",
     "thread list": "show conversations, and whose they are",
     "thread show": "read a conversation",
+    "ui": "open the dashboard of a store in the browser",
     "user": "users, and all that belongs to them",
     "user erase": "remove all that belongs to a user, for good",
     "user export": "write all that belongs to a user into a file",

@@ -8,7 +8,7 @@ import logging
 import signal
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -90,18 +90,26 @@ def run(options: argparse.Namespace) -> int:
         jwt=settings.jwt,
         rates=settings.limits,
     )
-    with _listening(settings.host, settings.port) as listening:
-        return _serve(settings, url.safe, application, listening, as_json=options.json)
+    tls = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
+    with listening_on(settings.host, settings.port) as listening:
+        return serve(
+            application,
+            listening,
+            lambda port: _say(settings, url.safe, port, as_json=options.json),
+            stop_seconds=settings.stop_seconds,
+            **tls,
+        )
 
 
-def _serve(
-    settings: ServeSettings,
-    store: str,
+def serve(
     application: Application,
     listening: socket.socket,
+    begun: Callable[[int], None],
     *,
-    as_json: bool,
+    stop_seconds: int = 30,
+    **tls: Any,
 ) -> int:
+    """Serve until a signal ends it; `begun` is told the port. Returns the exit code."""
     import uvicorn
 
     class Server(uvicorn.Server):
@@ -110,7 +118,7 @@ def _serve(
         async def startup(self, sockets: list[socket.socket] | None = None) -> None:
             await super().startup(sockets)
             if not self.should_exit:
-                _say(settings, store, listening.getsockname()[1], as_json=as_json)
+                begun(listening.getsockname()[1])
 
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             application.stop()
@@ -126,7 +134,6 @@ def _serve(
                 for number, handler in before.items():
                     signal.signal(number, handler)
 
-    given: dict[str, Any] = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
     try:
         config = uvicorn.Config(
             application,
@@ -138,8 +145,8 @@ def _serve(
             date_header=False,
             proxy_headers=False,
             timeout_keep_alive=75,
-            timeout_graceful_shutdown=settings.stop_seconds,
-            **given,
+            timeout_graceful_shutdown=stop_seconds,
+            **tls,
         )
         config.load()
     except (OSError, ssl.SSLError) as error:
@@ -155,7 +162,7 @@ def _serve(
     return OK if server.started else FAILED
 
 
-def _listening(host: str, port: int) -> socket.socket:
+def listening_on(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # Only a socket that says it is TCP is told by the event loop to send at once.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

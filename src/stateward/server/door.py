@@ -31,7 +31,7 @@ class Door:
         rates: RateSettings,
     ) -> None:
         self.rates = Rates(rates, world)
-        self._keys = Keys(stack, world)
+        self.keys = Keys(stack, world)
         self._tokens = None if jwt is None else Tokens(jwt, world)
         self._insecure_local = insecure_local
 
@@ -54,7 +54,7 @@ class Door:
         if kind.lower() == "bearer" and secret:
             if self._tokens is not None and not secret.startswith(BEGIN):
                 return await self._tokens.asker(secret)
-            asker = await self._keys.asker(secret)
+            asker = await self.keys.asker(secret)
         if asker is None:
             raise Refusal(
                 401,

@@ -121,6 +121,7 @@ class Keys:
         self._stack = stack
         self._world = world
         self._found: OrderedDict[str, tuple[float, KeyRecord | None]] = OrderedDict()
+        self._lent: dict[str, KeyRecord] = {}
 
     async def asker(self, secret: str) -> Asker | None:
         """Whose key that is; None: nobody's, or no longer. Raises what the store raises."""
@@ -132,7 +133,13 @@ class Keys:
             return None
         return record.asker
 
+    def lend(self, record: KeyRecord) -> None:
+        """Know a key that is in no store, and ends with this process."""
+        self._lent[record.id] = record
+
     async def _record(self, id: str) -> KeyRecord | None:
+        if id in self._lent:
+            return self._lent[id]
         now = self._world.monotonic()
         looked_up, record = self._found.get(id, (-REMEMBERED_SECONDS, None))
         if now - looked_up < REMEMBERED_SECONDS:

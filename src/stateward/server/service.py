@@ -13,7 +13,9 @@ from stateward.errors import InvalidInput, NotPermitted
 from stateward.observe.correlation import correlate, trace_id
 from stateward.ops import Entity, NotYours
 from stateward.server.asker import Asker, merged
+from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
+from stateward.server.keys import new_key
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
@@ -66,7 +68,7 @@ class ServiceRoute(NamedTuple):
 
 
 class Application:
-    """A store behind HTTP. Nobody is answered whom the door does not know, but for `/live`."""
+    """A store behind HTTP. Without a credential one is given `/live` and `/ui` alone."""
 
     def __init__(
         self,
@@ -160,6 +162,12 @@ class Application:
         """Let those who wait for news go, so that a server that is stopping does not wait."""
         self._stopping.set()
 
+    def lend_key(self, scope: str) -> str:
+        """A key for every namespace that is in no store, and ends with the application."""
+        secret, record = new_key(self._world, scope, note="lent")
+        self._door.keys.lend(record)
+        return secret
+
     async def close(self) -> None:
         """End what the service has begun by itself, and close its store."""
         await self._door.close()
@@ -172,6 +180,9 @@ class Application:
         if path == "/live" and scope["method"] in ("GET", "HEAD"):
             return Reply(200, Body(b'{"live":true}', JSON))
         headers = dict(scope["headers"])
+        if path == "/ui" or path.startswith("/ui/"):
+            seen = headers.get(b"if-none-match", b"").decode("latin-1")
+            return dashboard(scope["method"], path.removeprefix("/ui"), seen)
         asker = await self._door.asker(scope, headers)
         route = self.routes.get((scope["method"], path))
         if route is None:

@@ -50,7 +50,7 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' 'audit list' 'audit show' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve signals sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' 'audit list' 'audit show' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve signals sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' ui user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
 set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --audience --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --issuer --joining --jwks --keep-in --keep-namespace --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --since --spill --start-command --status --step --streams --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
 
 complete -c stateward -e
@@ -383,6 +383,11 @@ complete -c stateward -n '_shtab_stateward_using thread show' -l last -x -d 'how
 complete -c stateward -n '_shtab_stateward_using thread show' -l before -x -d 'those before this message'
 complete -c stateward -n '_shtab_stateward_using thread show' -l full -d 'messages, tool calls and results in full'
 complete -c stateward -n '_shtab_stateward_using thread show' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a ui -d 'open the dashboard of a store in the browser'
+complete -c stateward -n '_shtab_stateward_using ui' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using ui' -l port -x -d 'where to listen (default: any)'
+complete -c stateward -n '_shtab_stateward_using ui' -l no-open -d 'only print the address'
+complete -c stateward -n '_shtab_stateward_using ui' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a user -d 'users, and all that belongs to them'
 complete -c stateward -n '_shtab_stateward_using user' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using user; and test $_shtab_stateward_npos -eq 0' -a erase -d 'remove all that belongs to a user, for good'

@@ -30,6 +30,7 @@ _shtab_stateward_commands() {
     sweep:'remove what has expired or was deleted'
     task:'run-once tasks'
     thread:conversations
+    ui:'open the dashboard of a store in the browser'
     user:'users, and all that belongs to them'
     verify:'say whether a backup is complete'
     waiting:'show what workflows ask people, and wait for'
@@ -663,6 +664,16 @@ _shtab_stateward_thread_show_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_thread_show_defaults_added=0
 
+_shtab_stateward_ui_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--port[where to listen (default\: any)]:N:"
+  "--no-open[only print the address]"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_ui_defaults_added=0
+
 _shtab_stateward_user_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
 )
@@ -874,6 +885,7 @@ _shtab_stateward() {
         sweep) _arguments -C -s $_shtab_stateward_sweep_options ;;
         task) _shtab_stateward_task ;;
         thread) _shtab_stateward_thread ;;
+        ui) _arguments -C -s $_shtab_stateward_ui_options ;;
         user) _shtab_stateward_user ;;
         verify) _arguments -C -s $_shtab_stateward_verify_options ;;
         waiting) _arguments -C -s $_shtab_stateward_waiting_options ;;

@@ -1,0 +1,30 @@
+// What was done by hand, by whom.
+
+import { download, get } from "./api.js";
+import { refine } from "./route.js";
+import { Act, Code, command, curl, Empty, Filter, html, Listing, Page, Pill, Table, useList, when } from "./parts.js";
+import { count, line } from "./words.js";
+
+const checked = (told) => html`<p><${Pill} of=${told.ok ? "unharmed" : "tampered with"} tone=${told.ok ? "good" : "bad"} /> ${count(told.entries, "entry", "entries")} checked.</p>
+	${told.problems.map((problem) => html`<p>${problem}</p>`)}
+	<p class="faint">Keep this head elsewhere: with it, a log that was cut off at its end is found, too.</p><${Code}>${told.head}<//>`;
+
+export function Operations({ query }) {
+	const list = useList((after) => get("operations-log", { target: query.target, limit: 50, after }), [query]);
+	return html`<${Page} title="Operations log" lead="What was done by hand, by whom, and how it ended. Each entry has the hash of the one before it."
+		actions=${html`<${Act} label="Verify" title="Has anybody tampered with it?" act=${() => get("operations-log/verify")} done=${checked}><p>Every hash is computed again.</p><//>
+			<button onClick=${() => download("operations-log/export", "operations.jsonl")}>Export</button>`}
+		copy=${[curl("operations-log", { target: query.target }), command("operations", "verify", "$STATEWARD_URL")]}>
+		<div class="bar"><${Filter} label="Done to" value=${query.target} placeholder="thread/s-1, user/u-42 …" onChange=${(target) => refine({ target })} /></div>
+		<${Listing} list=${list} empty=${html`<${Empty} title="Nothing was done by hand"><p>Whatever an operator changes, here or on the command line, stands here before it is done.</p><//>`}>
+			${(items) => html`<${Table} label="Operations log" rows=${items} id=${(row) => String(row.number)} columns=${[
+				["#", "num", (row) => row.number],
+				when("When", "at"),
+				["Who", "", (row) => row.who],
+				["What", "tight", (row) => row.what],
+				["To what", "wide", (row) => html`<span class="mono">${row.target}</span>`],
+				["Outcome", "tight", (row) => html`<span class="group"><${Pill} of=${row.outcome} />${row.of !== null && html`<span class="faint">of #${row.of}</span>`}</span>`],
+				["Detail", "clip", (row) => Object.keys(row.detail).length > 0 && html`<span class="mono">${line(row.detail)}</span>`],
+			]} />`}<//>
+	<//>`;
+}
