@@ -8,6 +8,7 @@ from stateward.records import Health, ReplicaInfo
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
 from stateward.server.route import RestCall, RestRoute
+from stateward.state.replica_record import listings, replicas_in
 
 
 class ReplicasShown(Struct, frozen=True):
@@ -17,7 +18,12 @@ class ReplicasShown(Struct, frozen=True):
 
 
 async def _replicas(call: RestCall) -> Reply:
-    return answer(ReplicasShown(await call.store.replicas()))
+    if call.asker.namespaces is None:
+        return answer(ReplicasShown(await call.store.replicas()))
+    # The service's own processes serve other tenants too: where they run is not for this one.
+    scope = call.store.sections["workflows"]
+    outcomes = await scope.execute(listings(scope.namespace))
+    return answer(ReplicasShown(replicas_in(outcomes, scope.world.now())))
 
 
 async def _health(call: RestCall) -> Reply:
