@@ -316,10 +316,18 @@ def test_insecure_local_is_for_programs_on_this_machine(serve: Serve) -> None:
     served = serve(insecure_local=True)
     assert served.ask("GET", STORE).status == 200
     assert served.ask("GET", STORE, host="localhost:7878").status == 200
+    own = {"host": "localhost:7878", "origin": "http://localhost:7878"}
+    assert served.ask("GET", STORE, **own, sec_fetch_site="same-origin").status == 200
     for headers in (
         {"host": "evil.example"},
         {"host": "evil.example:7878"},
         {"origin": "http://127.0.0.1"},
+        {"origin": "null"},
+        {"origin": "http://evil.example"},
+        {"origin": f"https://127.0.0.1:{served.port}"},
+        {"origin": "http://evil.example:7878", "host": "evil.example:7878"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
         {"x_forwarded_for": "203.0.113.9"},
         {"forwarded": "for=203.0.113.9"},
     ):

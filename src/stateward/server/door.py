@@ -14,7 +14,8 @@ from stateward.server.rates import Rates, RateSettings
 from stateward.server.tokens import JwtSettings, Tokens
 from stateward.world import World
 
-ELSEWHERE = {b"origin", b"forwarded", b"x-forwarded-for"}  # headers of who is not on this machine
+ELSEWHERE = {b"forwarded", b"x-forwarded-for"}  # headers of who is not on this machine
+OWN_PAGE = (b"same-origin", b"none")  # what browsers say of the dashboard's own requests
 ANYBODY = Asker("anybody on this machine", "admin")
 
 
@@ -70,13 +71,19 @@ class Door:
 
 
 def _is_local(scope: MutableMapping[str, Any]) -> bool:
-    """Whether the client is on this machine: neither behind a proxy here, nor a page in a browser.
+    """Whether the client is on this machine: neither behind a proxy here, nor somebody else's page.
 
-    A page of somebody else is sent with its origin, and can lead its own name to this machine.
+    A page of somebody else, be it of another port, asks with its own origin; one that leads its
+    name to this machine asks for that name. The dashboard's origin is the service's own.
     """
     client, headers = scope.get("client"), dict(scope["headers"])
     if not headers.keys().isdisjoint(ELSEWHERE):
         return False
     host = headers.get(b"host", b"").decode("latin-1")
+    own = f"{scope.get('scheme', 'http')}://{host}".encode("latin-1")
+    if headers.get(b"origin", own) != own:
+        return False
+    if headers.get(b"sec-fetch-site", b"none") not in OWN_PAGE:
+        return False
     name = host.rpartition(":")[0] if not host.endswith("]") and ":" in host else host
     return client is not None and is_loopback(client[0]) and is_loopback(name.strip("[]"))
