@@ -62,6 +62,7 @@ class Life:
             url, world=self.world, heartbeat=None, policy=policy
         )
         self.concerned: dict[str, list[str]] = {}
+        self.size = 0  # of the store, in bytes
 
     def at(self, hour: float) -> None:
         """It is so many hours after the day began."""
@@ -180,14 +181,14 @@ class Life:
             run.step("collect", lambda: 42)
             raise StoreUnavailable("its replica was killed, and nobody has come since")
         for n in range(1, 4):
-            self.store.once(f"receipt-{n}", lambda: "sent", user=f"u-{n}")
+            self.store.once(f"receipt-{n}", _send_receipt, user=f"u-{n}")
         thread = self.store.thread("s-002", user="u-2")
         thread.effect("call-9", lambda: {"ticket": 1}, name="open_ticket")
         with suppress(EffectUnknown):
             thread.effect("call-10", _lost_connection, name="pay_back")
-        self.store.schedule("nightly-report").declare("0 3 * * *", workflow="report")
 
     def hold_leases(self) -> None:
+        self.store.schedule("nightly-report").declare("0 3 * * *", workflow="report")
         scope = self.store.sections["workflows"]
         for name, holder in (("billing-import", "agents-1:4022"), ("search-index", "agents-2:77")):
             take = Acquire(self.world.new_id(), 4 * 3600.0, holder)
@@ -210,6 +211,8 @@ class Life:
     def measure(self) -> None:
         """A day of heartbeats. The second replica was killed, and another one came for it."""
         scope, draw = self.store.sections["workflows"], self.draw
+        it = self.store.describe()
+        self.size = (it.bytes or 0) - int(it.settings["wal_bytes"])
         lives = [(1, 0.0, 23.4), (0, 0.0, 24.0), (1, 23.5, 24.0), (2, 0.0, 24.0)]
         for number, (which, first, last) in enumerate(lives):
             readings = Readings()
@@ -267,7 +270,7 @@ class Life:
                 counts={name: count for name, count in counts.items() if count},
                 kept=3 if out else 0,
                 breaker_open=out,
-                storage_bytes=int(48e6 + 9e5 * hour),
+                storage_bytes=int(self.size * (0.4 + 0.6 * hour / 24)),
                 concerned=concerned,
             )
 
@@ -295,6 +298,10 @@ def _refund(run: Any) -> str:
 
 def _report(run: Any) -> str:
     return str(run.step("write", lambda: "written"))
+
+
+def _send_receipt() -> str:
+    return "sent"
 
 
 def _lost_connection() -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, expect
+from servers.service import RunningService
 from service.conftest import Served
 
+import typescript
 from dashboard.conftest import DESK, PHONE, Dashboard
+from stateward import sync
 from stateward.server.dashboard import assets
 
 Look = Callable[..., Dashboard]
 
-AXE = Path(__file__).parent / "axe.min.js.gz"
+FOLDER = Path(__file__).parent
+AXE = FOLDER / "axe.min.js.gz"
 AXE_RUN = (
     "(only) => axe.run(document, {resultTypes: ['violations'], ...only}).then((r) => r.violations)"
 )
@@ -89,6 +94,60 @@ def test_the_key_of_the_address_is_taken_out_of_it(look: Look) -> None:
 def test_what_a_key_may_not_is_said_and_not_hidden(look: Look) -> None:
     reader = look("keys", scope="read")
     expect(reader.tab.get_by_role("alert")).to_contain_text("this needs 'admin'")
+
+
+def test_what_a_key_is_not_enough_for_says_so_before_one_tries(look: Look) -> None:
+    reader = look("threads/s-order", scope="read")
+    expect(reader.tab.get_by_text("Key: read")).to_be_visible()
+    delete = reader.tab.get_by_role("button", name="Delete")
+    expect(delete).to_be_disabled()
+    expect(delete).to_have_attribute(
+        "title", "It needs a key with the scope write. Yours has read."
+    )
+    expect(reader.link("Now")).to_have_attribute("title", re.compile("scope operate"))
+    expect(reader.link("Threads")).not_to_have_attribute("title", re.compile("."))
+    reader.link("Now").click()
+    expect(reader.tab.get_by_role("alert").first).to_contain_text("this needs 'operate'")
+
+
+def test_a_key_that_may_not_see_the_first_page_begins_with_threads(
+    browser: Browser, served: Served
+) -> None:
+    theirs = Dashboard(browser, served.url)
+    theirs.tab.goto(f"{served.url}/ui/#key={served.key('read', user='u-42')}")
+    expect(theirs.tab.get_by_role("heading", name="Threads", exact=True)).to_be_visible()
+    expect(theirs.tab.get_by_text("Key: read, for u-42")).to_be_visible()
+    theirs.settled()
+    theirs.close()
+
+
+def test_a_key_of_several_namespaces_looks_at_the_first(browser: Browser, served: Served) -> None:
+    door = Dashboard(browser, served.url)
+    door.tab.goto(f"{served.url}/ui/#key={served.key('operate', ('shop', 'desk'))}")
+    expect(door.tab.get_by_role("combobox", name="Namespace")).to_have_value("desk")
+    expect(door.tab.get_by_text("Nobody is heard")).to_be_visible()
+    door.close()
+
+
+def test_on_this_machine_alone_no_key_is_needed(
+    browser: Browser, service: RunningService, tmp_path: Path
+) -> None:
+    local = Served(service, tmp_path / "local.db", "local", insecure_local=True)
+    with sync.open(local.direct, heartbeat=None) as store:
+        store.thread("s-1").append({"role": "user", "content": "hello"})
+    here = Dashboard(browser, local.url)
+    here.tab.goto(f"{local.url}/ui/#/threads/s-1")
+    here.tab.get_by_role("button", name="Archive").click()
+    here.tab.get_by_role("dialog").get_by_role("button", name="Archive").click()
+    expect(here.tab.get_by_role("button", name="Unarchive")).to_be_visible()
+    here.close()
+    local.close()
+
+
+def test_the_types_of_the_pages_agree() -> None:
+    """As its JSDoc says them; `make test` has installed the compiler."""
+    compiler = typescript.tool("typescript", "bin/tsc")
+    typescript.run(typescript.node(), compiler, "-p", FOLDER, cwd=FOLDER)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

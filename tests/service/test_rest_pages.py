@@ -237,6 +237,8 @@ def test_kinds_are_paused_and_replicas_and_health_are_told(api: Api) -> None:
         store.replicas()
     found = shown(api.ask("GET", "/v1/replicas"))["items"]
     assert {each["namespace"] for each in found} <= {"default"}
+    tenant = api.served.key("operate", ("made",))
+    assert shown(api.ask("GET", "/v1/replicas", key=tenant))["items"] == []
 
 
 def test_keys_are_made_listed_and_revoked_by_administrators_alone(api: Api) -> None:
@@ -267,6 +269,23 @@ def test_keys_are_made_listed_and_revoked_by_administrators_alone(api: Api) -> N
         ("POST", f"/v1/keys/{about['id']}/revoke", None),
     ):
         assert api.ask(method, path, sent, tenants).status == 403
+
+
+def test_a_key_is_told_what_it_is_for_whatever_its_namespaces(api: Api) -> None:
+    told = shown(api.ask("GET", "/v1/key"))
+    assert (told["scope"], told["namespaces"], told["user"]) == ("admin", None, None)
+    assert told["expires_at"] is None
+    body = {"scope": "read", "namespaces": ["two", "one"], "user": "ida", "days": 1}
+    made = shown(api.ask("POST", "/v1/keys", body))
+    own = shown(api.ask("GET", "/v1/key", key=made["key"]))
+    assert own == {
+        "name": made["about"]["id"],
+        "scope": "read",
+        "namespaces": ["one", "two"],
+        "user": "ida",
+        "expires_at": made["about"]["expires_at"],
+    }
+    assert api.ask("GET", "/v1/threads", key=made["key"]).status == 400, "which of the two?"
 
 
 def test_a_document_says_what_changed(api: Api) -> None:

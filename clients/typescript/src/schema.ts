@@ -261,6 +261,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/key": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the key permits that asks
+         * @description The key needs the scope `read`.
+         */
+        get: operations["get_key"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/keys": {
         parameters: {
             query?: never;
@@ -2036,6 +2056,17 @@ export interface components {
             version: number;
         };
         /**
+         * OwnKey
+         * @description What the key permits that asks: `namespaces` null: every one; `user` null: everybody's.
+         */
+        OwnKey: {
+            expires_at: string | null;
+            name: string;
+            namespaces: string[] | null;
+            scope: string;
+            user: string | null;
+        };
+        /**
          * Page[AuditInfo]
          * @description Some of a list. `next` is what to pass as `after` for more; null: these were the last.
          */
@@ -3109,6 +3140,38 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["AppendAnswer"];
+                };
+            };
+            /** @description A problem document of RFC 9457. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_key: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Which namespace, if the key is for several; percent-encoded. */
+                "Stateward-Namespace"?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description What the key permits that asks */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OwnKey"];
                 };
             };
             /** @description A problem document of RFC 9457. */

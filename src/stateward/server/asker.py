@@ -67,6 +67,7 @@ class Asker(Struct, frozen=True):
     user: str | None = None  # None: everybody's
     by_token: bool = False
     rate: Rate | None = None  # None: the service's own
+    expires: float | None = None  # by the service's clock; None: not by itself
 
     @property
     def who(self) -> str:

@@ -6,6 +6,7 @@ asks for the one page alone whether there is something newer.
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
@@ -30,6 +31,12 @@ CAREFUL = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+
+
+# Comments on lines of their own, and indentation: for those who read the source, not for browsers.
+_FOR_READERS = re.compile(
+    rb"^[ \t]*(?://[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n|^[ \t]+", re.MULTILINE
+)
 
 
 class Assets(NamedTuple):
@@ -59,7 +66,7 @@ def _read(folder: Traversable, above: str) -> list[tuple[str, bytes]]:
         if each.is_dir():
             found += _read(each, f"{above}{each.name}/")
         elif each.name.rpartition(".")[2] in KINDS:
-            found.append((f"{above}{each.name}", each.read_bytes()))
+            found.append((f"{above}{each.name}", _FOR_READERS.sub(b"", each.read_bytes())))
     return found
 
 

@@ -49,7 +49,7 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True):
     def asker(self) -> Asker:
         namespaces = None if self.namespaces is None else frozenset(self.namespaces)
         rate = rate_of(self.rate, self.burst)
-        return Asker(self.id, self.scope, namespaces, self.user, rate=rate)
+        return Asker(self.id, self.scope, namespaces, self.user, rate=rate, expires=self.expires)
 
 
 def digest_of_key(secret: str) -> str:

@@ -33,7 +33,9 @@ Limit = Annotated[int, Meta(ge=1, le=MOST_LISTED)]
 # --- who asks ---------------------------------------------------------------------------
 
 
-def namespace_of(asker: Asker, headers: dict[bytes, bytes], own: str) -> str:
+def namespace_of(
+    asker: Asker, headers: dict[bytes, bytes], own: str, *, needed: bool = True
+) -> str:
     """The namespace that a request is about: one that the key is for."""
     given = headers.get(NAMESPACE.encode())
     if given is not None:
@@ -42,6 +44,8 @@ def namespace_of(asker: Asker, headers: dict[bytes, bytes], own: str) -> str:
         namespace = own
     elif len(asker.namespaces) == 1:
         (namespace,) = asker.namespaces
+    elif not needed:
+        return own
     else:
         raise Refusal(400, "this key is for several namespaces: say which with Stateward-Namespace")
     asker.enter(namespace)

@@ -1,4 +1,4 @@
-"""The REST API of keys: who may ask. For administrators of the whole service alone."""
+"""The REST API of keys: what one's own permits, and, for administrators, who may ask at all."""
 
 from __future__ import annotations
 
@@ -65,6 +65,16 @@ class KeyShown(Struct, frozen=True):
     burst: int | None
 
 
+class OwnKey(Struct, frozen=True):
+    """What the key permits that asks: `namespaces` null: every one; `user` null: everybody's."""
+
+    name: str  # the key's id, or the subject of the token
+    scope: str
+    namespaces: list[str] | None
+    user: str | None
+    expires_at: datetime | None
+
+
 class KeyMade(Struct, frozen=True):
     """A new key in full, told this once."""
 
@@ -86,6 +96,13 @@ def _shown(record: KeyRecord) -> KeyShown:
         record.rate,
         record.burst,
     )
+
+
+async def _own(call: RestCall) -> Reply:
+    asker = call.asker
+    namespaces = None if asker.namespaces is None else sorted(asker.namespaces)
+    expires = None if asker.expires is None else moment(asker.expires)
+    return answer(OwnKey(asker.name, asker.scope, namespaces, asker.user, expires))
 
 
 async def _list(call: RestCall) -> Reply:
@@ -140,6 +157,15 @@ async def _store(call: RestCall, commit: Commit) -> None:
 
 
 KEYS = (
+    RestRoute(
+        "GET",
+        "/v1/key",
+        "read",
+        _own,
+        "What the key permits that asks",
+        OwnKey,
+        anywhere=True,
+    ),
     RestRoute(
         "GET",
         "/v1/keys",

@@ -65,6 +65,7 @@ class RestRoute(NamedTuple):
     takes: str = JSON
     gives: str = JSON
     one_users: bool = True  # False: a key of one user is refused
+    anywhere: bool = False  # True: it is about no namespace, and none need be said
     deed: RouteDeed | None = None  # None: not by hand, or nothing that people have said
 
     @property

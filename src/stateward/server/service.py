@@ -211,7 +211,8 @@ class Application:
             asker.require(route.scope)
             if asker.user is not None and not route.one_users:
                 raise NotPermitted("this key is for one user, and this is not one user's alone")
-            namespace = namespace_of(asker, headers, self._namespace)
+            own = self._namespace
+            namespace = namespace_of(asker, headers, own, needed=not route.anywhere)
             body = None
             if route.body is not None:
                 data = await self._body(headers, receive)
@@ -229,8 +230,8 @@ class Application:
             store = store_for(asker, self._store, namespace)
             call = RestCall(asker, store, path, query, body, given, asked.decode("ascii"))
             # The service's own: a key need not be one that may write there.
-            own = self._store.within
-            reply = await answered(call, route, lambda named: own(named or namespace).operations)
+            within = self._store.within
+            reply = await answered(call, route, lambda named: within(named or namespace).operations)
         except Exception as error:
             if isinstance(error, _HungUp):
                 raise

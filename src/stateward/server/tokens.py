@@ -8,6 +8,7 @@ from hashlib import sha256
 from typing import Any, NoReturn
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
@@ -138,7 +139,8 @@ class Tokens:
                     "enforce_minimum_key_length": True,
                 },
             )
-            return int(claims["exp"]) + settings.leeway, self._asker_of(claims)
+            until = int(claims["exp"]) + settings.leeway
+            return until, replace(self._asker_of(claims), expires=until)
         except Unfetched as error:
             raise Refusal(
                 503,

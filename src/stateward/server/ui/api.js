@@ -25,9 +25,20 @@ export const session = {
 		else sessionStorage.setItem(KEY, key);
 	},
 	namespace: "", // "": the service's own, or the only one that the key is for
+	/** What the key permits, once the service has said so. @type {{scope: string, namespaces: string[] | null, user: string | null, name: string, expires_at: string | null} | null} */
+	permits: null,
 	/** Called when the service does not know the key. */
 	refused: () => {},
 };
+
+const SCOPES = ["read", "write", "operate", "admin"];
+/** Why the key is not enough for it; "": it is, or nobody knows yet.
+ * @param {string} scope @param {boolean} [everybody] whether it is nothing for a key of one user */
+export function lacks(scope, everybody = false) {
+	const key = session.permits;
+	if (key && everybody && key.user !== null) return "It is about everybody, and your key is for one user.";
+	return key && SCOPES.indexOf(key.scope) < SCOPES.indexOf(scope) ? `It needs a key with the scope ${scope}. Yours has ${key.scope}.` : "";
+}
 
 /** A path below /v1 with its names quoted: at`threads/${id}`.
  * @param {TemplateStringsArray} parts @param {...unknown} names */
@@ -74,6 +85,7 @@ async function reach(url, options) {
  * @param {{query?: Record<string, any>, method?: string, body?: any, type?: string, match?: string, signal?: AbortSignal}} [options] */
 export async function answer(path, { query, method = "GET", body, type = "application/json", match, signal } = {}) {
 	const given = headers(body === undefined ? {} : { "content-type": type });
+	if (path === "key") delete given["stateward-namespace"]; // it may be one that the key is not for
 	if (match) given["if-match"] = match;
 	const text = body === undefined ? undefined : JSON.stringify(body);
 	const told = await reach(address(path, query), { method, headers: given, body: text, signal });

@@ -2,9 +2,9 @@
 
 import { render } from "./vendor/preact.js";
 import { useEffect, useRef, useState } from "./vendor/preact-hooks.js";
-import { get, session } from "./api.js";
+import { get, lacks, session } from "./api.js";
 import { go, here, refine, to } from "./route.js";
-import { Empty, html, Page } from "./parts.js";
+import { Empty, html, Page, Time } from "./parts.js";
 import { SignIn, takeKey } from "./sign_in.js";
 import { Now } from "./now.js";
 import { Find } from "./find.js";
@@ -22,20 +22,22 @@ import { Operations } from "./operations.js";
 import { Keys } from "./keys.js";
 import { Audits } from "./audits.js";
 
-/** name → what it is called, the key that leads there after g, and the page. */
-const PAGES = /** @type {Record<string, {title: string, letter: string, page: (props: any) => any}>} */ ({
-	now: { title: "Now", letter: "n", page: Now },
-	find: { title: "Find", letter: "f", page: Find },
+/** name → what it is called, the key that leads there after g, the page, and what it needs: a scope, and whether it is about everybody. */
+const PAGES = /** @type {Record<string, {title: string, letter: string, page: (props: any) => any, needs?: [string, boolean]}>} */ ({
+	now: { title: "Now", letter: "n", page: Now, needs: ["operate", true] },
+	find: { title: "Find", letter: "f", page: Find, needs: ["operate", true] },
 	threads: { title: "Threads", letter: "t", page: (props) => html`<${props.path[1] ? Thread : Threads} ...${props} />` },
 	users: { title: "Users", letter: "u", page: (props) => html`<${props.path[2] ? DocumentPage : props.path[1] ? User : Users} ...${props} />` },
 	work: { title: "Work", letter: "w", page: (props) => html`<${props.path[1] === "workflow" && props.path[2] ? WorkflowPage : Work} ...${props} />` },
-	leases: { title: "Leases", letter: "l", page: Leases },
-	signals: { title: "Signals", letter: "s", page: Signals },
-	storage: { title: "Storage", letter: "d", page: Storage },
-	audits: { title: "Audit", letter: "a", page: Audits },
-	operations: { title: "Operations log", letter: "o", page: Operations },
-	keys: { title: "Keys", letter: "k", page: Keys },
+	leases: { title: "Leases", letter: "l", page: Leases, needs: ["read", true] },
+	signals: { title: "Signals", letter: "s", page: Signals, needs: ["read", true] },
+	storage: { title: "Storage", letter: "d", page: Storage, needs: ["operate", true] },
+	audits: { title: "Audit", letter: "a", page: Audits, needs: ["read", true] },
+	operations: { title: "Operations log", letter: "o", page: Operations, needs: ["operate", true] },
+	keys: { title: "Keys", letter: "k", page: Keys, needs: ["admin", true] },
 });
+/** Why the key is not enough for a page. @param {string} name */
+const missing = (name) => lacks(...(PAGES[name].needs ?? /** @type {[string, boolean]} */ (["read", false])));
 const GROUPS = [["now", "find"], ["threads", "users"], ["work", "leases"], ["signals", "storage", "audits"], ["operations", "keys"]];
 
 // --- light and dark -----------------------------------------------------------------------
@@ -62,7 +64,7 @@ function ThemeSwitch() {
 
 // --- the frame ----------------------------------------------------------------------------
 
-function Frame({ place }) {
+function Frame({ place, permits }) {
 	const [open, setOpen] = useState(false);
 	const [help, setHelp] = useState(false);
 	const box = useRef(/** @type {HTMLInputElement | null} */ (null));
@@ -81,9 +83,10 @@ function Frame({ place }) {
 				<button class="menu" aria-expanded=${open} aria-controls="menu" onClick=${() => setOpen(!open)}>Menu</button></div>
 			<div id="menu" class="menu-body">
 				<form role="search" onSubmit=${find}><input ref=${box} type="search" aria-label="Find an id, a user or a correlation id" placeholder="Find  ( / )" spellcheck="false" autocomplete="off" /></form>
-				${GROUPS.map((names) => html`<ul>${names.map((name) => html`<li><a href=${to([name])} aria-current=${place.path[0] === name ? "page" : undefined}>${PAGES[name].title}</a></li>`)}</ul>`)}
+				${GROUPS.map((names) => html`<ul>${names.map((name) => html`<li><a href=${to([name])} aria-current=${place.path[0] === name ? "page" : undefined} class=${missing(name) ? "closed" : ""} title=${missing(name) || undefined}>${PAGES[name].title}</a></li>`)}</ul>`)}
 				<div class="foot">
-					<${Namespaces} chosen=${place.query.in ?? ""} />
+					${permits && html`<p class="faint" title=${`Key ${permits.name}`}>Key: ${permits.scope}${permits.user !== null && `, for ${permits.user}`}${permits.expires_at && html`, ends <${Time} at=${permits.expires_at} />`}</p>`}
+					<${Namespaces} chosen=${place.query.in ?? ""} permits=${permits} />
 					<${ThemeSwitch} />
 					<button class="quiet" onClick=${() => setHelp(true)}>Keyboard ( ? )</button>
 					${session.key && html`<button class="quiet" onClick=${signOut}>Sign out</button>`}
@@ -98,19 +101,20 @@ function Frame({ place }) {
 		${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
 }
 
-function Namespaces({ chosen }) {
-	const [names, setNames] = useState(/** @type {string[]} */ ([]));
+function Namespaces({ chosen, permits }) {
+	const [found, setFound] = useState(/** @type {string[]} */ ([]));
 	useEffect(() => {
-		get("namespaces").then((told) => setNames(told.items), () => {}); // needs operate: others have one
-	}, []);
+		if (permits?.namespaces === null && !lacks("operate", true)) get("namespaces").then((told) => setFound(told.items), () => {});
+	}, [permits]);
+	const names = permits?.namespaces ?? found;
 	const all = chosen && !names.includes(chosen) ? [chosen, ...names] : names;
 	if (all.length < 2 && !chosen) return null;
 	return html`<label class="filter"><span>Namespace</span><select value=${chosen} onChange=${(event) => refine({ in: event.target.value })}>
-		<option value="">the key's own</option>${all.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`;
+		${(permits?.namespaces ?? []).length < 2 && html`<option value="">the key's own</option>`}${all.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`;
 }
 
 function signOut() {
-	session.key = null;
+	session.key = session.permits = null;
 	dispatchEvent(new Event("session"));
 }
 
@@ -163,6 +167,7 @@ function App() {
 	const [place, setPlace] = useState(here());
 	const [door, setDoor] = useState(/** @type {"asking" | "in" | "out"} */ (session.key ? "in" : "asking"));
 	const [refused, setRefused] = useState(false);
+	const [permits, setPermits] = useState(session.permits);
 	session.namespace = place.query.in ?? "";
 	useEffect(() => {
 		const moved = () => {
@@ -189,11 +194,19 @@ function App() {
 		};
 	}, []);
 	useEffect(() => {
+		if (door === "out") return;
 		// A service on this machine may need no key: the first answer says.
-		if (door === "asking") get("store").then(() => setDoor("in"), () => setDoor("out"));
-	}, [door]);
+		get("key").then((told) => {
+			session.permits = told;
+			setPermits(told);
+			setDoor("in");
+			const { path, query } = here();
+			if (told.namespaces?.length > 1 && !query.in) refine({ in: told.namespaces[0] });
+			else if (path[0] === "now" && lacks("operate", true)) go(["threads"]); // the first page that it is enough for
+		}, () => door === "asking" && setDoor("out"));
+	}, [door, session.key]);
 	if (door === "asking") return null;
-	return door === "out" ? html`<${SignIn} refused=${refused} />` : html`<${Frame} place=${place} />`;
+	return door === "out" ? html`<${SignIn} refused=${refused} />` : html`<${Frame} place=${place} permits=${permits} />`;
 }
 
 takeKey();

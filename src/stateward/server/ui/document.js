@@ -25,7 +25,7 @@ export function DocumentPage({ path: [, user, name] }) {
 	};
 	const now = read.data?.now;
 	return html`<${Page} title=${name} name=${`${name} of ${user}`} lead=${html`A document of <a href=${to(["users", user])}>${user}</a>`}
-		actions=${now?.data !== undefined && html`<${Act} label="Edit" title=${`Edit ${name}`} act=${save} fields=${[{ name: "value", label: "The whole document, as JSON", value: JSON.stringify(now?.data, null, 2), long: true, required: true }]}>
+		actions=${now?.data !== undefined && html`<${Act} needs="write" label="Edit" title=${`Edit ${name}`} act=${save} fields=${[{ name: "value", label: "The whole document, as JSON", value: JSON.stringify(now?.data, null, 2), long: true, required: true }]}>
 			<p>It is saved only if nobody else has changed it meanwhile.</p><//>`}
 		copy=${[curl(`${place}/history`), command("user", "show", "$STATEWARD_URL", user)]}>
 		<${Read} of=${read}>${(data) => html`
@@ -41,7 +41,7 @@ function Version({ one, before, first, place, name }) {
 	const undo = () => post(`${place}/undo`, one.version > 0 ? { to: one.version } : { at: one.updated_at });
 	return html`<li>
 		<div class="bar"><strong>${one.value === null ? "Removed" : `Version ${one.version ?? "?"}`}</strong><${Time} at=${one.updated_at} />${one.by && html`<span class="faint">by ${one.by}</span>`}
-			${!first && one.value !== null && html`<span class="push"><${Act} small label="Make it this again" title=${`Make ${name} what it was`} act=${undo}>
+			${!first && one.value !== null && html`<span class="push"><${Act} needs="write" small label="Make it this again" title=${`Make ${name} what it was`} act=${undo}>
 				<p>The document becomes what it was then. What it is now stays in the history.</p><${Json} value=${one.value} /><//></span>`}</div>
 		${before ? html`<div class="diff">${difference(before.value, one.value).map(([kind, text]) => html`<div class=${kind}>${kind === "gone" ? "− " : kind === "came" ? "+ " : "  "}${text}</div>`)}</div>` : html`<${Json} value=${one.value} />`}
 	</li>`;

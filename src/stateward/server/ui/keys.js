@@ -14,7 +14,7 @@ export function Keys() {
 		namespaces: given.namespaces ? given.namespaces.split(",").map((name) => name.trim()) : null,
 	});
 	return html`<${Page} title="Keys" lead="Who may ask the service, what, and until when." copy=${[curl("keys"), command("key", "list", "$STATEWARD_URL")]}
-		actions=${html`<${Act} label="New key" title="Make a key" act=${create} done=${made} fields=${[
+		actions=${html`<${Act} needs="admin" label="New key" title="Make a key" act=${create} done=${made} fields=${[
 			{ name: "scope", label: "What it permits", options: ["read", "write", "operate", "admin"] }, { name: "namespaces", label: "Namespaces, with commas (empty: every one)", value: "default" },
 			{ name: "user", label: "For one user alone (empty: everybody's)" }, { name: "days", label: "In force for so many days (empty: until revoked)", value: "30" }, { name: "note", label: "What it is for" },
 		]} />`}>
@@ -27,7 +27,7 @@ export function Keys() {
 				["User", "", (row) => row.user ?? html`<span class="faint">everybody's</span>`],
 				when("Made", "created_at"),
 				["Ends", "when", (row) => html`<${Time} at=${row.revoked_at ?? row.expires_at} />`],
-				["Act", "tight", (row) => !row.revoked_at && html`<${Act} small danger label="Revoke" title="Revoke this key" typed=${row.id} typedWhat="its id" act=${() => post(at`keys/${row.id}/revoke`)}><p>Whoever asks with it is refused, five seconds later at most.</p><//>`],
+				["Act", "tight", (row) => !row.revoked_at && html`<${Act} needs="admin" small danger label="Revoke" title="Revoke this key" typed=${row.id} typedWhat="its id" act=${() => post(at`keys/${row.id}/revoke`)}><p>Whoever asks with it is refused, five seconds later at most.</p><//>`],
 			]} />`}<//>
 	<//>`;
 }

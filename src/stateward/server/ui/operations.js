@@ -3,7 +3,8 @@
 import { download, get } from "./api.js";
 import { refine } from "./route.js";
 import { Act, Code, command, curl, Empty, Filter, html, Listing, Page, Pill, Table, useList, when } from "./parts.js";
-import { count, line } from "./words.js";
+import { count } from "./words.js";
+import { asked } from "./work.js";
 
 const checked = (told) => html`<p><${Pill} of=${told.ok ? "unharmed" : "tampered with"} tone=${told.ok ? "good" : "bad"} /> ${count(told.entries, "entry", "entries")} checked.</p>
 	${told.problems.map((problem) => html`<p>${problem}</p>`)}
@@ -20,11 +21,11 @@ export function Operations({ query }) {
 			${(items) => html`<${Table} label="Operations log" rows=${items} id=${(row) => String(row.number)} columns=${[
 				["#", "num", (row) => row.number],
 				when("When", "at"),
-				["Who", "", (row) => row.who],
+				["Who", "tight", (row) => row.who],
 				["What", "tight", (row) => row.what],
-				["To what", "wide", (row) => html`<span class="mono">${row.target}</span>`],
+				["To what", "wide", (row) => html`<span class="mono" title=${row.target}>${row.target.replace(/(sha256:[0-9a-f]{12})[0-9a-f]+/, "$1…")}</span>`],
 				["Outcome", "tight", (row) => html`<span class="group"><${Pill} of=${row.outcome} />${row.of !== null && html`<span class="faint">of #${row.of}</span>`}</span>`],
-				["Detail", "clip", (row) => Object.keys(row.detail).length > 0 && html`<span class="mono">${line(row.detail)}</span>`],
+				["Detail", "clip", (row) => Object.keys(row.detail).length > 0 && html`<span>${asked(row.detail)}</span>`],
 			]} />`}<//>
 	<//>`;
 }

@@ -3,7 +3,7 @@
 import { h } from "./vendor/preact.js";
 import { useCallback, useEffect, useRef, useState } from "./vendor/preact-hooks.js";
 import htm from "./vendor/htm.js";
-import { address, Problem, session } from "./api.js";
+import { address, lacks, Problem, session } from "./api.js";
 import { to } from "./route.js";
 import { ago, exact, line, quoted } from "./words.js";
 
@@ -191,8 +191,8 @@ export const theUser = ["User", "", (row) => row.user && html`<a href=${to(["use
 
 /** A button that asks before it acts; `typed` must be typed first, `fields` are filled in.
  * @param {{label: string, title: string, children?: any, act: (given: Record<string, string>) => Promise<any>, done?: (result: any) => any, typed?: string, typedWhat?: string,
- *   fields?: {name: string, label: string, value?: string, long?: boolean, required?: boolean, options?: string[]}[], danger?: boolean, disabled?: boolean, small?: boolean}} props */
-export function Act({ label, title, children, act, done, typed, typedWhat, fields = [], danger, disabled, small }) {
+ *   fields?: {name: string, label: string, value?: string, long?: boolean, required?: boolean, options?: string[]}[], danger?: boolean, disabled?: boolean, small?: boolean, needs?: string}} props */
+export function Act({ label, title, children, act, done, typed, typedWhat, fields = [], danger, disabled, small, needs = "operate" }) {
 	const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
 	const acted = useRef(false);
 	const [state, setState] = useState(/** @type {{busy?: boolean, error?: any, result?: any}} */ ({}));
@@ -220,7 +220,7 @@ export function Act({ label, title, children, act, done, typed, typedWhat, field
 			setState({ error });
 		}
 	};
-	return html`<button class=${`${danger ? "danger" : ""} ${small ? "small" : ""}`} disabled=${disabled} onClick=${open}>${label}</button>
+	return html`<button class=${`${danger ? "danger" : ""} ${small ? "small" : ""}`} disabled=${disabled || lacks(needs) !== ""} title=${lacks(needs) || undefined} onClick=${open}>${label}</button>
 		<dialog ref=${dialog} aria-label=${title} onClose=${closed}>
 			<form onSubmit=${submit}>
 				<h2>${title}</h2>

@@ -21,7 +21,7 @@ export function SignIn({ refused }) {
 		setBusy(true);
 		session.key = event.target.elements.key.value.trim();
 		try {
-			await get("store");
+			await get("key");
 			dispatchEvent(new Event("session"));
 		} catch (failed) {
 			session.key = null;

@@ -18,7 +18,11 @@ const CHARTS = [
 	["Context breaks", "an agent forgot", number, { context_breaks: "context breaks" }],
 	["Storage", "size of the store", bytes, { storage_bytes: "size" }],
 ];
-const TOLD = ["failures", "suppressed", "dropped", "late", "conflicts", "fenced", "went_back", "context_breaks"];
+/** What is told of, and how it is called: one, and several. @type {Record<string, [string, string?]>} */
+const TOLD = {
+	failures: ["failure"], suppressed: ["suppressed", "suppressed"], dropped: ["dropped", "dropped"], lost: ["lost", "lost"], late: ["late", "late"],
+	conflicts: ["conflict"], fenced: ["fenced", "fenced"], went_back: ["went back", "went back"], context_breaks: ["context break"],
+};
 
 export function Signals({ query }) {
 	const since = query.since ?? "3600";
@@ -37,8 +41,8 @@ export function Signals({ query }) {
 
 /** Whom what happened happened to. */
 export function Concerned({ point, title, onAll }) {
-	const names = TOLD.filter((name) => point[name] > 0);
+	const names = Object.keys(TOLD).filter((name) => point[name] > 0);
 	return html`<div class="panel"><h2>${title} <span class="faint">${span(point.seconds)}, ${count(point.replicas ?? 0, "process", "processes")}</span> ${onAll && html`<button class="link" onClick=${onAll}>all of it</button>`}</h2>
 		${names.length === 0 ? html`<p class="faint">Nothing failed, nothing was late, nobody forgot.</p>`
-			: html`<ul class="plain">${names.map((name) => html`<li><b>${number(point[name])} ${name.replace("_", " ")}</b> ${(point.concerned?.[name] ?? []).map((one) => html` <a class="label" href=${placeOf(one.kind, one.id) ?? to(["find"], { q: one.id })}>${one.kind} ${one.id}</a>`)}</li>`)}</ul>`}</div>`;
+			: html`<ul class="plain">${names.map((name) => html`<li><b>${count(point[name], ...TOLD[name])}</b> ${(point.concerned?.[name] ?? []).map((one) => html` <a class="label" href=${placeOf(one.kind, one.id) ?? to(["find"], { q: one.id })}>${one.kind} ${one.id}</a>`)}</li>`)}</ul>`}</div>`;
 }

@@ -5,11 +5,11 @@ import { refine, to } from "./route.js";
 import { Code, command, curl, Empty, Filter, html, Listing, Page, Table, theUser, useList, when } from "./parts.js";
 import { number } from "./words.js";
 
-export const ThreadTable = ({ rows, label = "Threads" }) => html`<${Table} label=${label} rows=${rows} id=${(row) => row.id} columns=${[
+export const ThreadTable = ({ rows, label = "Threads", whose = true }) => html`<${Table} label=${label} rows=${rows} id=${(row) => row.id} columns=${[
 	["Thread", "wide", (row) => html`<div><a href=${to(["threads", row.id])}>${row.title ?? row.id}</a>
-		${row.title && html`<div class="faint mono">${row.id}</div>`}
-		${Object.entries(row.labels).map(([name, value]) => html`<span class="label">${name}=${value}</span>`)}${row.archived && html`<span class="label">archived</span>`}</div>`],
-	theUser,
+		<div class="under">${row.title && html`<span class="faint mono">${row.id}</span>`}
+		${Object.entries(row.labels).map(([name, value]) => html`<span class="label">${name}=${value}</span>`)}${row.archived && html`<span class="label">archived</span>`}</div></div>`],
+	...(whose ? [theUser] : []),
 	["Messages", "num", (row) => number(row.messages)],
 	when("Begun", "created_at"),
 	when("Last touched", "updated_at"),

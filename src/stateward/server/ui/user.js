@@ -26,7 +26,7 @@ export function User({ path: [, id] }) {
 				]} />`
 			: html`<${Empty} title="Nothing is known of this user"><p>What agents learn about a user is kept in documents:</p><${Code}>await store.user(${JSON.stringify(id)}).patch({"language": "de"})<//><//>`}<//></div>
 		<div class="panel"><h2>Conversations <span class="faint"><a href=${to(["threads"], { user: id })}>all of them</a></span></h2><${Read} of=${threads}>${(data) => data.items.length
-			? html`<${ThreadTable} rows=${data.items} />` : html`<${Empty} title="None"><p>No conversation was begun with <span class="mono">user=${JSON.stringify(id)}</span>.</p><//>`}<//></div>
+			? html`<${ThreadTable} rows=${data.items} whose=${false} />` : html`<${Empty} title="None"><p>No conversation was begun with <span class="mono">user=${JSON.stringify(id)}</span>.</p><//>`}<//></div>
 		<div class="panel"><h2>Unfinished work <span class="faint"><a href=${to(["work", "workflows"], { user: id })}>all of it</a></span></h2><${Read} of=${workflows}>${(data) => data.items.length
 			? html`<${Table} label="Workflows" rows=${data.items} id=${(row) => row.id} columns=${[
 					["Workflow", "wide", (row) => html`<a href=${to(["work", "workflow", row.id])}>${row.id}</a>`],

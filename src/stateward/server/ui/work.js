@@ -53,6 +53,14 @@ export function Several({ verb, what, chosen, act, danger, reason, children }) {
 
 const isOverdue = (row) => row.until && Date.parse(row.until) < Date.now();
 
+/** A question as one reads it: its words, or what it is about. @param {any} ask */
+export function asked(ask) {
+	if (ask === null || typeof ask !== "object" || Array.isArray(ask)) return line(ask);
+	const parts = Object.entries(ask);
+	const words = parts.length === 1 && ["text", "question", "message", "prompt"].includes(parts[0][0]);
+	return words ? line(parts[0][1]) : parts.map(([name, value]) => `${name}: ${line(value)}`).join(", ");
+}
+
 /** A value for a workflow: JSON, or plain words. @param {string} text */
 export function spoken(text) {
 	try {
@@ -66,7 +74,7 @@ function Waiting({ list }) {
 	return html`<${Listing} list=${list} empty=${html`<${Empty} title="Nobody is being asked for anything"><p>Here will be every question that a workflow asks and waits for, the oldest first: approvals, above all.</p>
 			<${Code}>granted = await run.wait("approval", ask={"refund": 40}, for_="support")<//><//>`}>
 		${(items) => html`<${Table} label="Open questions" rows=${items} id=${(row) => row.id} columns=${[
-			["Asks", "wide", (row) => html`<div>${row.ask === null ? html`<span class="faint">no question was given</span>` : html`<span class=${typeof row.ask === "string" ? "" : "mono"}>${line(row.ask)}</span>`}<div class="faint">${row.signal} of <a href=${to(["work", "workflow", row.workflow])}>${row.workflow}</a></div></div>`],
+			["Asks", "wide", (row) => html`<div>${row.ask === null ? html`<span class="faint">no question was given</span>` : asked(row.ask)}<div class="faint">${row.signal} of <a href=${to(["work", "workflow", row.workflow])}>${row.workflow}</a></div></div>`],
 			["Kind", "", (row) => row.kind],
 			["Whom", "", (row) => row.for_ ?? row.for ?? html`<span class="faint">anybody</span>`],
 			theUser,
@@ -76,7 +84,7 @@ function Waiting({ list }) {
 		]} />`}<//>`;
 }
 
-const Reply = ({ row, label, value }) => html`<${Act} small label=${label} title=${`${label}: ${row.signal} of ${row.workflow}`}
+const Reply = ({ row, label, value }) => html`<${Act} needs="write" small label=${label} title=${`${label}: ${row.signal} of ${row.workflow}`}
 		act=${(given) => post(at`waiting/${row.id}/answer`, { value: spoken(given.value) })}
 		done=${(told) => (told.changed ? "Answered. The workflow goes on with the next worker." : "Somebody else had answered before: their answer counts.")}
 		fields=${[{ name: "value", label: "The answer that the workflow gets (JSON, or words)", value: JSON.stringify(value), required: true }]}>
@@ -84,7 +92,8 @@ const Reply = ({ row, label, value }) => html`<${Act} small label=${label} title
 
 // --- workflows ----------------------------------------------------------------------------
 
-export const Waits = ({ waits }) => waits.map((one) => html`<div>${one.what} <b>${one.name}</b> <span class="faint">· <${Time} at=${one.since} /></span></div>`);
+const WAITS = /** @type {Record<string, string>} */ ({ signal: "the signal", sleep: "the end of", child: "its child", driver: "a worker to take it up" });
+export const Waits = ({ waits, before = "" }) => waits.map((one) => html`<div>${before}${WAITS[one.what] ?? one.what} <b>${one.name}</b> <span class="faint">· <${Time} at=${one.since} /></span></div>`);
 
 function Workflows({ list, chosen, onChoose }) {
 	return html`<${Listing} list=${list} empty=${html`<${Empty} title="No workflow is like that"><p>Durable workflows appear when one is begun: it goes on after a crash where it stood.</p><${Code}>async with store.workflow("refund-991", kind="refund", user="u-42") as run: …<//><//>`}>
@@ -97,14 +106,15 @@ function Workflows({ list, chosen, onChoose }) {
 			["Kind", "", (row) => row.kind],
 			theUser,
 			status,
-			["Where it stands", "", (row) => html`<div>${row.step && html`<div>${row.step}</div>`}<${Waits} waits=${row.waits} />${(row.error ?? row.last_error) && html`<div class="faint">${row.error ?? row.last_error}</div>`}</div>`],
+			["Where it stands", "", (row) => html`<div>${row.step && html`<div>${row.step}</div>`}<${Waits} before="waits for " waits=${row.waits} />${(row.error ?? row.last_error) && html`<div class="faint">${row.error ?? row.last_error}</div>`}</div>`],
 			when("Last touched", "updated_at"),
 		]} />`}<//>`;
 }
 
 // --- tasks --------------------------------------------------------------------------------
 
-const late = (row) => row.status === "pending" && row.due_at && Date.now() - Date.parse(row.due_at) > 60_000;
+const isPast = (at) => at && Date.now() - Date.parse(at) > 60_000; // workers look every few seconds
+const late = (row) => row.status === "pending" && isPast(row.due_at);
 
 function Tasks({ list, chosen, onChoose }) {
 	return html`<${Listing} list=${list} empty=${html`<${Empty} title="No task is like that"><p>Tasks run once, by whichever worker is free:</p><${Code}>await store.enqueue("send-receipt", order="o-991")<//><//>`}>
@@ -155,7 +165,7 @@ function Schedules({ list }) {
 			["Runs", "", (row) => row.task ?? row.workflow],
 			status,
 			when("Last", "last_at"),
-			when("Next", "next_at"),
+			["Next", "when", (row) => html`<span class="group"><${Time} at=${row.next_at} />${row.status === "active" && isPast(row.next_at) && html`<${Pill} of="overdue" />`}</span>`],
 			["Act", "tight", (row) => row.status === "active"
 				? html`<${Act} small label="Pause" title=${`Pause ${row.id}`} act=${() => post(at`schedules/${row.id}/pause`)}><p>No tick runs until it is resumed.</p><//>`
 				: html`<${Act} small label="Resume" title=${`Resume ${row.id}`} act=${() => post(at`schedules/${row.id}/resume`)}><p>Its ticks run again.</p><//>`],

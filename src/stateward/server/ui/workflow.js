@@ -16,7 +16,7 @@ export function WorkflowPage({ path: [, , id] }) {
 	return html`<${Page} title=${id} name=${`Workflow ${id}`} lead=${info && html`A workflow of kind <b>${info.kind}</b>${info.user && html` for <a href=${to(["users", info.user])}>${info.user}</a>`}`}
 		copy=${[curl(place), command("workflow", "show", "$STATEWARD_URL", id)]}
 		actions=${info && html`
-			${!ended && html`<${Act} label="Signal" title="Tell it what it waits for" fields=${[{ name: "signal", label: "Signal", value: info.waits.find((one) => one.what === "signal")?.name ?? "", required: true }, { name: "value", label: "Value (JSON, or words)", value: '{"granted": true}', required: true }]}
+			${!ended && html`<${Act} needs="write" label="Signal" title="Tell it what it waits for" fields=${[{ name: "signal", label: "Signal", value: info.waits.find((one) => one.what === "signal")?.name ?? "", required: true }, { name: "value", label: "Value (JSON, or words)", value: '{"granted": true}', required: true }]}
 				act=${(given) => post(`${place}/signals/${encodeURIComponent(given.signal)}`, { value: spoken(given.value) })} done=${() => "Told. It goes on with the next worker."} />`}
 			${ended && info.status !== "completed" && html`<${Act} label="Retry" title="Go on where it stands" act=${() => post(`${place}/retry`)}><p>Finished steps are not run again.</p><//>`}
 			<${Act} label="Fork" title="Begin another one before a step" fields=${[{ name: "to", label: "Id of the new workflow", value: `${id}-again`, required: true }, { name: "at_step", label: "The step that it stands before", value: info.failed_step ?? info.step ?? "", required: true }]}
@@ -31,7 +31,7 @@ export function WorkflowPage({ path: [, , id] }) {
 			${told.error && html`<div class="note bad"><strong>${told.status === "cancelled" ? "Cancelled" : "It failed"}</strong><p>${told.error}</p></div>`}
 			${told.last_error && told.last_error !== told.error && html`<div class="note warn"><strong>The step ${told.failed_step} failed, and it went on</strong><p>${told.last_error}</p></div>`}
 			<div class="panel"><h2>Waits for</h2>${told.waits.length ? html`<${Waits} waits=${told.waits} />` : html`<p class="faint">Nothing: it has ended, or somebody drives it.</p>`}</div>
-			<div class="panel"><h2>State</h2><${Json} value=${told.state} /></div>`}<//>
+			${Object.keys(told.state ?? {}).length > 0 && html`<div class="panel"><h2>State</h2><${Json} value=${told.state} /></div>`}`}<//>
 		<div class="panel"><h2>Recorded <span class="faint">the last 50, oldest first: what is here is never run again</span></h2><${Read} of=${records}>${(data) => data.items.length ? html`<${Table} label="Recorded" rows=${data.items} id=${(row) => String(row.number)} columns=${[
 			["#", "num tight", (row) => row.number], ["What", "tight", (row) => row.what], ["Name", "tight", (row) => row.name && html`<b>${line(row.name)}</b>`],
 			["Value", "", (row) => row.value !== null && html`<${Long} text=${line(row.value)} most=${200} />`], when("When", "at"),
