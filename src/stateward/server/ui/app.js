@@ -124,7 +124,7 @@ function keyboard(find, help) {
 	let before = "";
 	const pressed = (/** @type {KeyboardEvent} */ event) => {
 		const target = /** @type {HTMLElement} */ (event.target);
-		if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input:not([type=checkbox]), textarea, select, dialog")) return;
+		if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input:not([type=checkbox]), textarea, select, dialog[open]")) return; // one that was just closed may have the focus still
 		const letter = event.key;
 		const leads = before === "g" && Object.entries(PAGES).find(([, page]) => page.letter === letter);
 		before = letter;
