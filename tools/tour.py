@@ -48,6 +48,11 @@ WATCH = """
   };
   requestAnimationFrame(look);
 """
+SEEN = """() => new Promise((seen) => {
+  const both = () => [window.first, window.whole];
+  const look = () => window.whole ? seen(both()) : requestAnimationFrame(look);
+  look();
+})"""
 
 
 class Picture(NamedTuple):
@@ -146,8 +151,7 @@ def measure(browser: Browser, url: str, times: int) -> None:
         for _ in range(times):
             tab.goto("about:blank")
             tab.goto(f"{here}#/{page}")
-            tab.wait_for_function("window.whole !== null", timeout=PATIENCE)
-            found.append(tab.evaluate("[window.first, window.whole]"))
+            found.append(tab.evaluate(SEEN))
         first, whole = (statistics.median(column) for column in zip(*found, strict=True))
         firsts += (each[0] for each in found)
         print(f"| `{page}` | {first:.0f} ms | {whole:.0f} ms |", flush=True)
