@@ -136,7 +136,7 @@ demo: $(DEMO_STAMP) ## a support agent with three replicas on one SQLite file, o
 	@$(LIGHT)/bin/python examples/demo.py $(ARGS)
 
 $(DASHBOARD_STAMP): $(LIGHT_STAMP)
-	@$(LIGHT_PIP) install -c constraints.txt -e ".[server]"
+	@$(LIGHT_PIP) install -c constraints.txt -e ".[server,cron]"
 	@touch $(DEMO_STAMP) $@
 
 # The day is made anew each time: what it shows are the last 24 hours.
