@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 
 from playwright.sync_api import expect
@@ -124,6 +125,8 @@ def test_does_it_fill_up(look: Look) -> None:
     now.click(now.link("Storage"))
     expect(now.tab.get_by_role("row", name="thread 4")).to_be_visible()
     expect(now.tab.get_by_text("in all")).to_be_visible()
+    expect(now.tab.get_by_text(re.compile(r"^[345](\.\d)? MB a day$"))).to_be_visible()
+    expect(now.tab.get_by_text("Full, at this pace")).to_be_visible()
 
 
 def test_give_this_person_their_data_and_forget_them(look: Look, served: Served) -> None:

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,9 @@ def test_a_good_token_is_taken(serve: Serve, issuer: Issuer, algorithm: str) -> 
     nearly = issuer.token(exp=now - 5, nbf=now + 5)
     assert asked(served, nearly).status == 200, "clocks differ by some seconds"
     assert asked(served, served.key()).status == 200, "and keys are taken still"
+    told = json.loads(served.ask("GET", "/v1/key", key=issuer.token(exp=now + 600)).body)
+    ends = datetime.fromisoformat(told["expires_at"]).timestamp()
+    assert now + 600 <= ends <= now + 660, "clocks may differ: it is taken a little longer"
 
 
 def bad_tokens(issuer: Issuer) -> dict[str, str]:

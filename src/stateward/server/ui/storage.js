@@ -26,7 +26,7 @@ export function Storage() {
 function pace(points) {
 	const [first, last] = [points[0], points[points.length - 1]];
 	const seconds = first ? (Date.parse(last.at) - Date.parse(first.at)) / 1000 : 0;
-	return seconds < 3600 ? null : (((last.storage_bytes ?? 0) - (first.storage_bytes ?? 0)) / seconds) * DAY;
+	return seconds < 1800 ? null : (((last.storage_bytes ?? 0) - (first.storage_bytes ?? 0)) / seconds) * DAY;
 }
 
 const full = (days) => (days < 2 ? `in ${span(days * DAY)}` : days < 730 ? `in ${count(Math.floor(days), "day")}` : days < 36_500 ? `in ${count(Math.floor(days / 365), "year")}` : "not in a century");
@@ -42,7 +42,7 @@ function Room({ store }) {
 function Growth({ store, signals }) {
 	const points = signals.points.filter((point) => point.storage_bytes !== null);
 	const daily = pace(points);
-	if (daily === null) return html`<p class="faint">Processes that have the store open measure its size. When they have done so for an hour, it stands here.</p>`;
+	if (daily === null) return html`<p class="faint">Processes that have the store open measure its size. When they have done so for half an hour, it stands here.</p>`;
 	const left = store.capacity && store.bytes !== null ? store.capacity - store.bytes : null;
 	return html`<${Facts} items=${[["It grew by", `${bytes(Math.max(0, daily))} a day`], ["Full, at this pace", left === null ? "–" : daily > 0 ? full(left / daily) : "never"]]} />
 		<${Chart} title="Size of the store" points=${points} from=${Date.parse(signals.since)} until=${Date.parse(signals.until)} step=${signals.step * 1000} series=${{ storage_bytes: "size" }} unit=${bytes} />`;
