@@ -81,6 +81,47 @@ class Helper(threading.Thread):
             super().join(timeout)
 
 
+class Errand:
+    """Work on a thread of its own, which goes on though nobody may wait for it any more.
+
+    Begun by the first who waits. An exception from a signal handler leaves it begun or not: then
+    the next who waits begins it.
+    """
+
+    def __init__(self, work: Callable[[], object], name: str) -> None:
+        self._work = work
+        self._name = name
+        self._lock = threading.Lock()
+        self._begun = False
+        self._waiting: list[threading.Lock] = []
+        self.ended = False
+        self.error: BaseException | None = None  # what it ended with
+
+    def wait(self, seconds: float | None) -> bool:
+        """Whether it has ended by then."""
+        if not self._begun:  # several may see that, or one may be interrupted here
+            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+        woken = threading.Lock()
+        woken.acquire()
+        self._waiting.append(woken)
+        if not self.ended:
+            woken.acquire(timeout=-1 if seconds is None else seconds)
+        return self.ended
+
+    def _run(self) -> None:
+        with self._lock:
+            if self._begun:
+                return
+            self._begun = True
+        try:
+            self._work()
+        except BaseException as error:
+            self.error = error
+        self.ended = True
+        while self._waiting:
+            self._waiting.pop().release()
+
+
 class Ticker:
     """Calls `step` on a thread of its own, when the time it asked for has come or when woken.
 

@@ -19,7 +19,7 @@ from stateward import Alarm, AlarmEvent, Policy
 CONVERSATIONS = 12
 POLICY = Policy(read_timeout=0.5, write_timeout=0.8, breaker_seconds=0.5)
 LOCAL_WRITE = 0.3  # a spilled append takes its deadline and then one write to the local disk
-CONNECTING_SECONDS = 2.0  # the shortest time that PostgreSQL's driver allows for it
+LAST_LOOK = 0.5  # a blocking caller looks at the clock now and then while it waits for an answer
 HOPS = 5  # times that a call has to wait for this machine at most: tasks, threads, files
 SUPPRESSED = 40  # so many before the fault is over: less proves nothing
 
@@ -92,13 +92,9 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
 
 
 def check_calls(seen: Any, lag: float, blocking: bool) -> None:
-    """No call outlives its deadline, net of what this machine itself was late.
-
-    A blocking caller may have to make a connection, at the end of its time too, and the driver
-    bounds that in whole seconds.
-    """
+    """No call outlives its deadline, net of what this machine itself was late."""
     assert set(seen.statuses) <= {"stored", "spilled"}
-    longest = CONNECTING_SECONDS if blocking else 0.0
+    longest = LAST_LOOK if blocking else 0.0
     late = HOPS * lag
     assert seen.longest_read <= longest + POLICY.read_timeout + late + 0.1
     assert seen.longest_append <= longest + POLICY.write_timeout + late + LOCAL_WRITE

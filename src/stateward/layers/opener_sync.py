@@ -13,7 +13,7 @@ from stateward.layers.coalescer_sync import Coalescer
 from stateward.layers.queue import closed, own
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
-from stateward.world import World
+from stateward.world import Errand, World
 
 
 class Carrier(Protocol):
@@ -105,44 +105,20 @@ class Opener:
             self.engine.close()
 
 
-class Opening:
+class Opening(Errand):
     """One opening, which goes on though nobody may wait for it any more."""
 
     def __init__(self, open: Callable[[], None]) -> None:
+        super().__init__(open, "stateward-open")
         self.process = opener._process
-        self._open = open
-        self._lock = threading.Lock()
-        self._begun = False
-        self._error: BaseException | None = None
-        self._ended = False
-        self._waiting: list[threading.Lock] = []
 
     @property
     def failed(self) -> bool:
-        return self._error is not None
+        return self.error is not None
 
     def wait(self, seconds: float | None) -> bool:
         """Whether it has ended by then; raises what it ended with."""
-        if not self._begun:  # several may see that, or one may be interrupted here
-            threading.Thread(target=self._run, name="stateward-open", daemon=True).start()
-        woken = threading.Lock()
-        woken.acquire()
-        self._waiting.append(woken)
-        if not self._ended:
-            woken.acquire(timeout=-1 if seconds is None else seconds)
-        if self._error is not None:
-            raise own(self._error)
-        return self._ended
-
-    def _run(self) -> None:
-        with self._lock:
-            if self._begun:
-                return
-            self._begun = True
-        try:
-            self._open()
-        except BaseException as error:
-            self._error = error
-        self._ended = True
-        while self._waiting:
-            self._waiting.pop().release()
+        ended = super().wait(seconds)
+        if self.error is not None:
+            raise own(self.error)
+        return ended

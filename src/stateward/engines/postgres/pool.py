@@ -11,11 +11,9 @@ from collections.abc import Callable, Sequence
 import psycopg
 
 from stateward.engines.postgres.connection import Link, Query, connect
-from stateward.engines.postgres.driver import LoopDriver, Slots  # async only
+from stateward.engines.postgres.driver import LoopDriver, Slots
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import Rows
-
-# sync only: from stateward.engines.permits import Permits
 
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
 SOON = 0.001  # seconds that even a round trip begun too late is given
@@ -34,8 +32,7 @@ class Pool:
 
     def __init__(self, settings: Settings, size: int) -> None:
         self._settings = settings
-        self._free = Slots(size)  # async only
-        # sync only: self._free = Permits(size)
+        self._free = Slots(size)
         self._idle: list[Link] = []
 
     async def run(self, queries: Sequence[Query], deadline: float | None = None) -> list[Rows]:
@@ -44,11 +41,9 @@ class Pool:
         A connection that has not answered by the `deadline` is given up then, if not before.
         Raises the driver's error, or `ConnectionLost` if the server may have acted all the same.
         """
-        await self._free.acquire()  # async only
-        # sync only: borrower = object()
+        await self._free.acquire()
         link = None
         try:
-            # sync only: self._free.take(borrower)
             link = self._pop() or await connect(self._settings)
             now = link.clock()
             link.answer_by = now + ANSWER_SECONDS
@@ -60,18 +55,8 @@ class Pool:
                 raise
             raise ConnectionLost(error) from error
         finally:
-            # async only: begin
             self._take_back(link)
-            # async only: end
-            # sync only: self._free.lent.discard(borrower)
-            # sync only: try:
-            # sync only:     self._take_back(link)
-            # sync only: except BaseException:
-            # sync only:     if link is not None:
-            # sync only:         link.pgconn.finish()  # who has it by now, if anybody, asks again
-            # sync only:     raise
 
-    # async only: begin
     def fast_run(self, query: Query, landed: Callable[[Rows, BaseException | None], None]) -> bool:
         """The same for one query, at once and without a task, if a connection is idle.
 
@@ -94,15 +79,13 @@ class Pool:
         LoopDriver(link.wire.ask(*query), link.pgconn.socket, ANSWER_SECONDS, ended)
         return True
 
-    # async only: end
     def _take_back(self, link: Link | None) -> None:
         if link is not None:
             if link.is_well():
                 self._idle.append(link)
             else:
                 link.pgconn.finish()
-        self._free.release()  # async only
-        # sync only: self._free.tell()
+        self._free.release()
 
     def _pop(self) -> Link | None:
         """One that is well, as far as can be told without asking the server."""

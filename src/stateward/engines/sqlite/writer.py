@@ -35,7 +35,7 @@ class Writer:
                 check_shape(op)
         connection = self.connection or self._connect()
         try:
-            self._begin(connection)
+            self._begin(connection, deadline)
             return self.commit(self._stage(connection, ops), deadline)
         except BaseException:
             self.undo()
@@ -144,9 +144,11 @@ class Writer:
         self.wal_pages = pages
         return DONE if os.stat(self._file.full)[1:3] == self._identity else MOVED
 
-    def _begin(self, connection: apsw.Connection) -> None:
+    def _begin(self, connection: apsw.Connection, deadline: float | None) -> None:
         world = self._file.world
         end = world.monotonic() + BUSY_SECONDS
+        if deadline is not None:
+            end = min(end, deadline)
         while True:
             try:
                 connection.execute("BEGIN IMMEDIATE")

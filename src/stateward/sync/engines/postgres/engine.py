@@ -21,6 +21,7 @@ from stateward.engines.postgres.escape import unescape
 from stateward.engines.postgres.failures import RETRIED, explain
 from stateward.engines.postgres.fetch import versions
 from stateward.engines.postgres.notify_sync import Listener
+from stateward.engines.postgres.pool_sync import ConnectionLost, Pool
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings, read_settings
 from stateward.engines.postgres.wire import Rows
@@ -28,7 +29,6 @@ from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
 from stateward.sync.engines.postgres.connection import Query, connect
-from stateward.sync.engines.postgres.pool import ConnectionLost, Pool
 from stateward.sync.engines.postgres.snapshot import Snapshot
 from stateward.world import World
 
