@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from servers import until
 from servers.ports import free_port
 from servers.proxy import Proxy
 from servers.redis import RedisServer, running
@@ -285,6 +287,46 @@ async def test_sentinels_are_asked_in_turn_and_again_after_a_failure(client: Any
             assert caught.value.applied == "no"
             assert await client.ask(servers, "SET", KEY, "v", writes=True) == b"OK"
             assert heir.heard(b"SET") == 1
+
+
+@pytest.mark.parametrize("client", ["blocking"], indirect=True)
+@pytest.mark.parametrize("kind", ["cluster", "sentinel"])
+async def test_a_blocking_caller_waits_for_who_looks_for_the_server_until_its_own_deadline(
+    client: Any, kind: str
+) -> None:
+    """The one who looks may wait for much longer, and nothing is said to it."""
+    with running_peer() as peer:
+        port = str(peer.address.port)
+        if kind == "cluster":
+            word, place = b"CLUSTER", slots((0, SLOTS - 1, peer.address))
+            settings: dict[str, Any] = {"cluster": True}
+        else:
+            word = b"SENTINEL"
+            place = f"*2\r\n$9\r\n127.0.0.1\r\n${len(port)}\r\n{port}\r\n".encode()
+            settings = {"service": "state"}
+        replies = {word: place, b"GET": b"+OK\r\n", b"ROLE": b"*1\r\n$6\r\nmaster\r\n"}
+        peer.answer = lambda c: replies.get(c[0])
+        async with client.opened(peer.address, timeout=60.0, **settings) as servers:
+
+            async def ask(seconds: float) -> Any:
+                return await client.ask(servers, "GET", KEY, deadline=time.monotonic() + seconds)
+
+            assert await ask(60.0) == b"OK"
+            servers.doubt()
+            del replies[word]
+            heard = peer.heard(word)
+            patient = asyncio.create_task(ask(60.0))
+            await until(lambda: peer.heard(word) > heard)
+            hasty = [asyncio.create_task(ask(0.1)) for _ in range(5)]
+            done, waiting = await asyncio.wait(hasty, timeout=10.0)
+            replies[word] = place
+            peer.say(place)
+            assert await patient == b"OK"
+            await asyncio.wait(hasty)
+            assert not waiting, "they waited for the one who may wait longer"
+            for call in done:
+                assert "still being looked for" in str(call.exception())
+                assert isinstance(call.exception(), StoreUnavailable)
 
 
 async def test_a_sentinel_that_names_a_replica_is_not_believed(

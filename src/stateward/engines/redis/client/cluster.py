@@ -120,9 +120,10 @@ class ClusterServers(OneServer):
         doubted = self._doubted
         if self._sure and (not doubted or doubted.isdisjoint(map(self._slots.primary_of, keys))):
             return
-        async with self._finding:
-            if not self._sure or not doubted.isdisjoint(map(self._slots.primary_of, keys)):
-                await self._look(deadline)
+        await self._look_if(
+            lambda: not self._sure or not doubted.isdisjoint(map(self._slots.primary_of, keys)),
+            deadline,
+        )
 
     async def _look(self, deadline: float | None) -> None:
         """Ask any node who holds what, those that did not answer of late last."""

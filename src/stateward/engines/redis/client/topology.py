@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
-# sync only: import threading
-from collections.abc import Sequence
+import asyncio  # async only
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from hiredis import ReplyError
@@ -17,6 +15,9 @@ from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import Command, pack
 from stateward.engines.redis.failures import Demoted, refused
 from stateward.errors import StoreUnavailable
+
+# sync only: from stateward.engines.permits import Permits
+# sync only: from stateward.engines.redis.failures import unreachable
 
 TRIES = 5  # to give a server its scripts, while somebody makes it forget them
 FORGOTTEN = ("NOSCRIPT",)
@@ -43,11 +44,14 @@ class OneServer:
         self._load = pack([("SCRIPT", "LOAD", script) for script in scripts])
         self._scripts = len(scripts)
         self._sure = False  # where it is
-        self._finding = asyncio.Lock()
+        self._finding = asyncio.Lock()  # async only
+        # sync only: self._finding = Permits(1)
 
     async def open(self) -> None:
         self._pool = Pool(self._server, self._pool.address)
+        # async only: begin
         self._finding = asyncio.Lock()  # of the event loop that uses it from now on
+        # async only: end
         await self._find()
 
     async def close(self) -> None:
@@ -76,11 +80,28 @@ class OneServer:
 
     async def _find(self, deadline: float | None = None) -> None:
         """Ask where it is, if there is a doubt."""
-        if self._sure:
-            return
+        if not self._sure:
+            await self._look_if(lambda: not self._sure, deadline)
+
+    async def _look_if(self, in_doubt: Callable[[], bool], deadline: float | None) -> None:
+        """One at a time: who comes later mostly finds it done.
+
+        A blocking caller waits for its turn until its own deadline, whatever that of the others.
+        """
+        # async only: begin
         async with self._finding:
-            if not self._sure:
+            if in_doubt():
                 await self._look(deadline)
+        # async only: end
+        # sync only: finder = object()
+        # sync only: try:
+        # sync only:     if not self._finding.take(finder, deadline):
+        # sync only:         raise unreachable(TimeoutError("still being looked for"), self.name)
+        # sync only:     if in_doubt():
+        # sync only:         self._look(deadline)
+        # sync only: finally:
+        # sync only:     self._finding.lent.discard(finder)
+        # sync only:     self._finding.tell()
 
     async def _look(self, deadline: float | None) -> None:
         self._sure = True

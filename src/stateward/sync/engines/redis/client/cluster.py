@@ -117,9 +117,10 @@ class ClusterServers(OneServer):
         doubted = self._doubted
         if self._sure and (not doubted or doubted.isdisjoint(map(self._slots.primary_of, keys))):
             return
-        with self._finding:
-            if not self._sure or not doubted.isdisjoint(map(self._slots.primary_of, keys)):
-                self._look(deadline)
+        self._look_if(
+            lambda: not self._sure or not doubted.isdisjoint(map(self._slots.primary_of, keys)),
+            deadline,
+        )
 
     def _look(self, deadline: float | None) -> None:
         """Ask any node who holds what, those that did not answer of late last."""

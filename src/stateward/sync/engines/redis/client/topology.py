@@ -3,18 +3,18 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from hiredis import ReplyError
 
+from stateward.engines.permits import Permits
 from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
 from stateward.engines.redis.client.pool_sync import Pool
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import Command, pack
-from stateward.engines.redis.failures import Demoted, refused
+from stateward.engines.redis.failures import Demoted, refused, unreachable
 from stateward.errors import StoreUnavailable
 
 TRIES = 5  # to give a server its scripts, while somebody makes it forget them
@@ -42,11 +42,10 @@ class OneServer:
         self._load = pack([("SCRIPT", "LOAD", script) for script in scripts])
         self._scripts = len(scripts)
         self._sure = False  # where it is
-        self._finding = threading.Lock()
+        self._finding = Permits(1)
 
     def open(self) -> None:
         self._pool = Pool(self._server, self._pool.address)
-        self._finding = threading.Lock()  # of the event loop that uses it from now on
         self._find()
 
     def close(self) -> None:
@@ -75,11 +74,23 @@ class OneServer:
 
     def _find(self, deadline: float | None = None) -> None:
         """Ask where it is, if there is a doubt."""
-        if self._sure:
-            return
-        with self._finding:
-            if not self._sure:
+        if not self._sure:
+            self._look_if(lambda: not self._sure, deadline)
+
+    def _look_if(self, in_doubt: Callable[[], bool], deadline: float | None) -> None:
+        """One at a time: who comes later mostly finds it done.
+
+        A blocking caller waits for its turn until its own deadline, whatever that of the others.
+        """
+        finder = object()
+        try:
+            if not self._finding.take(finder, deadline):
+                raise unreachable(TimeoutError("still being looked for"), self.name)
+            if in_doubt():
                 self._look(deadline)
+        finally:
+            self._finding.lent.discard(finder)
+            self._finding.tell()
 
     def _look(self, deadline: float | None) -> None:
         self._sure = True
