@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any
 
 import psycopg
 import pytest
+from psycopg.waiting import Ready, Wait
 from servers.postgres import PostgresServer
 
 import stateward
 from postgres.conftest import make_blocking, make_engine
 from stateward.engines.postgres import engine as engine_module
+from stateward.engines.postgres.driver import bounded
+from stateward.engines.postgres.failures import Unanswered
 from stateward.engines.registry import parse
 from stateward.errors import DiskProblem, InvalidInput, SchemaError, StoreUnavailable
 from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log, Op, Put
@@ -335,6 +339,28 @@ async def test_a_full_disk_fails_the_write_and_not_the_read(
     assert (await one(engine, Fetch(IT, log=Log(last=5)))).lines == '"first"'
     assert isinstance(await one(engine, Commit(IT, "put", (Put("doc", "1"),))), Applied)
     await engine.close()
+
+
+def test_an_answer_that_never_ends_is_given_up_and_one_that_is_there_is_not() -> None:
+    now = itertools.count()
+
+    def talk(pieces: int) -> Generator[Any, Any, str]:
+        for _ in range(pieces):
+            yield Wait.R
+        return "all of it"
+
+    def wait_for(pieces: int) -> Any:
+        answer = bounded(talk(pieces), lambda: next(now), next(now) + 10)
+        next(answer)
+        try:
+            for _ in range(pieces):
+                answer.send(Ready.R)
+        except StopIteration as end:
+            return end.value
+
+    assert wait_for(10) == "all of it"
+    with pytest.raises(Unanswered):
+        wait_for(100)
 
 
 # --- waiting ----------------------------------------------------------------------------

@@ -171,6 +171,29 @@ async def test_a_blocking_caller_waits_no_longer_than_its_deadline(client: Any) 
             assert took < 0.8 if client.blocking else 0.9 < took < 5.0
 
 
+@pytest.mark.parametrize("client", ["blocking"], indirect=True)
+async def test_a_reply_that_comes_in_drips_is_waited_for_until_the_deadline(client: Any) -> None:
+    over = threading.Event()
+
+    def drip(command: list[bytes]) -> None:
+        if command[0] == b"GET":
+            peer.say(b"$1000000\r\n")
+            while not over.wait(0.01):
+                peer.say(b"x")
+
+    with running_peer(drip) as peer:
+        async with client.opened(peer.address, timeout=60.0) as servers:
+            asking = client.ask(servers, "GET", "{k}", deadline=time.monotonic() + 0.2)
+            call = asyncio.create_task(asking)
+            try:
+                done, _ = await asyncio.wait([call], timeout=10.0)
+            finally:
+                over.set()
+            with pytest.raises(StoreUnavailable):
+                await call
+            assert done, "each drip was given as much time as all of them"
+
+
 async def test_a_reply_that_comes_too_late_is_nobody_elses(client: Any) -> None:
     with running_peer() as peer:
         async with client.opened(peer.address, timeout=0.2) as servers:

@@ -16,14 +16,18 @@ from stateward.engines.postgres.failures import Unanswered
 def bounded(
     gen: Generator[Any, Any, Any], clock: Callable[[], float], end: float
 ) -> Generator[Any, Any, Any]:
-    """The driver's generator, given up at `end`: it is resumed every tenth of a second or so."""
+    """The driver's generator, given up at `end`: it is resumed every tenth of a second or so.
+
+    What has come by then is read first; if it is not all, the rest is not waited for.
+    """
     try:
         state = next(gen)
         while True:
             ready = yield state
-            if not ready and clock() >= end:
-                raise Unanswered("no answer in time")
+            late = clock() >= end
             state = gen.send(ready)
+            if late:
+                raise Unanswered("no answer in time")
     except StopIteration as stop:
         return stop.value
 

@@ -30,6 +30,7 @@ class Connection:
         self._idle: select.poll | None = None
         self._parser = parser()
         self._expected = 0
+        self._deadline: float | None = None  # of the request under way
         self._due_at = monotonic() + server.timeout
 
     @property
@@ -103,7 +104,7 @@ class Connection:
     def send(self, packed: bytes, replies: int, deadline: float | None = None) -> None:
         """Send a request that will get so many replies; nobody waits for them after `deadline`."""
         assert self._socket is not None, "connect() comes first"
-        self._expected = replies
+        self._expected, self._deadline = replies, deadline
         self.busy = True
         try:
             self._socket.settimeout(_until(deadline, self._server.timeout))
@@ -132,8 +133,15 @@ class Connection:
     def _read(self) -> Any:
         """The next reply."""
         while (reply := self._parser.gets()) is MORE:
-            self._receive()
+            self._receive_more()
         return reply
+
+    def _receive_more(self) -> None:
+        """The next piece of a reply: however many there are, nobody waits beyond the deadline."""
+        assert self._socket is not None
+        if self._deadline is not None:
+            self._socket.settimeout(_until(self._deadline, self._server.timeout))
+        self._receive()
 
     def _receive(self) -> None:
         assert self._socket is not None
