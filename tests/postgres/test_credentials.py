@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -17,7 +20,12 @@ import stateward.sync
 from stateward.errors import AccessRefused, InvalidInput, StoreUnavailable
 
 ROLE = "agent"
-IMPATIENT = stateward.Policy(read_timeout=0.5, write_timeout=0.5, threads="raise")
+IMPATIENT = stateward.Policy(
+    read_timeout=0.5,
+    write_timeout=0.5,
+    threads="raise",
+    breaker_failures=1000,  # a slow machine would see it open, which is no matter of these tests
+)
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +66,48 @@ class Tokens:
 
 def url_for(server: PostgresServer, user: str, schema: str) -> str:
     return server.url_of(schema).replace("postgres@", f"{user}@")
+
+
+class SlowTokens(Tokens):
+    """Gives out nothing until it may."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.may = threading.Event()
+        self.may.set()
+        super().__init__(server)
+
+    def __call__(self) -> str:
+        token = super().__call__()
+        assert self.may.wait(30.0)
+        return token
+
+
+def test_a_connection_that_takes_longer_than_a_blocking_call_is_there_for_the_next(
+    guarded: PostgresServer, schema: str
+) -> None:
+    tokens = SlowTokens(guarded)
+    policy = stateward.Policy(read_timeout=0.2, breaker_failures=1000)
+    options: dict[str, Any] = {"credentials": tokens, "policy": policy, "heartbeat": None}
+    with stateward.sync.open(url_for(guarded, ROLE, schema), **options) as store:
+        store.user("u").put({"n": 1})
+        before = tokens.asked
+        tokens.may.clear()
+        tokens.end_connections()
+        try:
+            for _ in range(3):
+                with pytest.raises(StoreUnavailable):
+                    store.user("u").get()
+            assert tokens.asked == before + 1, "they wait for one and the same"
+        finally:
+            tokens.may.set()
+        end = time.monotonic() + 30.0
+        while True:
+            try:
+                assert store.user("u").get().value == {"n": 1}
+                break
+            except StoreUnavailable:
+                assert time.monotonic() < end
+        assert tokens.asked == before + 1
 
 
 async def test_a_token_is_asked_for_at_each_new_connection_and_may_rotate(
