@@ -99,6 +99,8 @@ def test_the_redis_client_knows_no_operation() -> None:
     """Commands, keys and replies: nothing of the engine above it, but the words of its failures."""
     client = ("stateward.engines.redis.client", "stateward.sync.engines.redis.client")
     known = (*client, "stateward.engines.redis.failures", "stateward.errors", "stateward.world")
+    known += ("stateward.engines.permits",)  # of threads, and itself knows nothing of ours
+    assert forbidden(("stateward.engines.permits",), ("stateward",)) == []
     assert [i.target for i in forbidden(client, client)]
     found = [i for i in forbidden(client, ("stateward",)) if not within(i.target, *known)]
     assert found == []
