@@ -160,6 +160,20 @@ def test_were_turns_lost_and_whose(look: Look) -> None:
     assert now.clicks <= 3
 
 
+def test_where_did_the_agent_forget(look: Look, served: Served) -> None:
+    said = ("My order number is o-4711.", "Thank you.", "When does it come?", "Which order?")
+    with sync.open(served.direct, heartbeat=None) as store:
+        thread = store.thread("forgot")
+        for question, text in zip(said[::2], said[1::2], strict=True):
+            thread.append(
+                {"role": "user", "content": question}, {"role": "assistant", "content": text}
+            )
+        thread.append({"role": "user", "content": "I already told you: o-4711!"})
+        now = look("threads/forgot")
+        expect(now.tab.get_by_text("Context break: the user has said it before")).to_be_visible()
+        thread.delete()
+
+
 def test_is_it_fit_for_production_and_what_changed(look: Look) -> None:
     now = look()
     now.click(now.link("Audit"))

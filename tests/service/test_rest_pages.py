@@ -57,6 +57,24 @@ def test_a_transcript_has_times_and_receipts_the_newest_page_first(api: Api) -> 
     assert api.ask("GET", "/v1/threads/told/messages?after=x").status == 400
 
 
+def test_a_transcript_shows_where_context_was_lost(api: Api) -> None:
+    said = (
+        *(("user", "My order number is o-4711."), ("assistant", "What is your order number?")),
+        *(("user", "I already told you: o-4711!"), ("assistant", "What is your order number?")),
+    )
+    with sync.open(api.served.direct, heartbeat=None) as store:
+        store.thread("forgot").append(*({"role": role, "content": text} for role, text in said))
+    (found,) = pages(api, "/v1/threads/forgot/messages?limit=200&breaks=true")
+    assert found[0]["breaks"] == []
+    assert "complaint" in {each["kind"] for each in found[2]["breaks"]}
+    again = next(each for each in found[3]["breaks"] if each["kind"] == "asked_again")
+    assert (again["earlier"], again["evidence"]) == (2, "What is your order number?")
+    (plain,) = pages(api, "/v1/threads/forgot/messages")
+    assert not any(each["breaks"] for each in plain)
+    refused = api.ask("GET", "/v1/threads/forgot/messages?limit=201&breaks=true")
+    assert (refused.status, "200" in refused.problem["detail"]) == (400, True)
+
+
 def test_what_a_turn_knew_is_compared_with_the_one_before_and_with_now(api: Api) -> None:
     with sync.open(api.served.direct, heartbeat=None) as store:
         store.user("ida").put({"tone": "short"}, "prefs")

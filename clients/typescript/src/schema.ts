@@ -1077,7 +1077,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A page of messages with their times and receipts, the newest page first
+         * A page of messages with times, receipts and, if asked, signs of lost context
          * @description The key needs the scope `read`.
          */
         get: operations["get_threads_thread_messages"];
@@ -1652,6 +1652,18 @@ export interface components {
         Concern: {
             id: string;
             kind: string;
+        };
+        /**
+         * ContextBreak
+         * @description A sign that the agent had lost its context: see `stateward.repeats`.
+         *
+         *         `earlier` is the version of the message that had said it, if it is on the page.
+         */
+        ContextBreak: {
+            earlier: number | null;
+            evidence: string;
+            kind: string;
+            score: number;
         };
         /**
          * ContextShown
@@ -2565,6 +2577,8 @@ export interface components {
          */
         TranscriptMessage: {
             at: string;
+            /** @default [] */
+            breaks?: components["schemas"]["ContextBreak"][];
             cursor: string;
             key: string | null;
             message: Record<string, unknown>;
@@ -4882,6 +4896,7 @@ export interface operations {
         parameters: {
             query?: {
                 after?: string;
+                breaks?: boolean;
                 limit?: number;
                 user?: string;
             };
@@ -4896,7 +4911,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of messages with their times and receipts, the newest page first */
+            /** @description A page of messages with times, receipts and, if asked, signs of lost context */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from stateward.errors import InvalidInput
 from stateward.kinds import THREAD
 from stateward.ops import Found, Log
-from stateward.records import Branch, Late, Origin, Summary, ThreadInfo
+from stateward.records import Branch, Late, Origin, Shaper, Summary, ThreadInfo
+from stateward.repeats import find_repeats
 from stateward.server.reply import Reply
 from stateward.server.rest import (
     Limit,
@@ -32,6 +36,8 @@ from stateward.state.receipts import receipt_of
 from stateward.state.threads import Thread
 from stateward.state.window_request import thread_info
 
+MOST_SEARCHED = 200  # messages: a twentieth of a second for a hundred
+
 
 class TranscriptQuery(Struct, frozen=True, forbid_unknown_fields=True):
     """A page of messages, the newest page first; `after` leads to the page of older ones."""
@@ -39,6 +45,7 @@ class TranscriptQuery(Struct, frozen=True, forbid_unknown_fields=True):
     user: str | None = None
     limit: Limit = 100
     after: str | None = None
+    breaks: bool = False  # look for signs of lost context, among at most 200 messages
 
 
 class BranchesQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -56,6 +63,18 @@ class DescribeBody(Struct, frozen=True, forbid_unknown_fields=True):
     labels: dict[str, str | None] | None = None
 
 
+class ContextBreak(Struct, frozen=True):
+    """A sign that the agent had lost its context: see `stateward.repeats`.
+
+    `earlier` is the version of the message that had said it, if it is on the page.
+    """
+
+    kind: str
+    evidence: str
+    earlier: int | None
+    score: float
+
+
 class TranscriptMessage(Struct, frozen=True):
     """A message as it entered the conversation. The last one of a turn may have its receipt."""
 
@@ -65,6 +84,7 @@ class TranscriptMessage(Struct, frozen=True):
     at: datetime
     key: str | None
     receipt: ReceiptShown | None
+    breaks: list[ContextBreak] = []
 
 
 class ThreadAbout(Struct, frozen=True):
@@ -84,6 +104,8 @@ def _thread(call: RestCall) -> Thread:
 
 async def _messages(call: RestCall) -> Reply:
     query: TranscriptQuery = call.query
+    if query.breaks and query.limit > MOST_SEARCHED:
+        raise InvalidInput(f"with breaks=true the limit is at most {MOST_SEARCHED}")
     handle = _thread(call).handle
     seen = await handle.fetch(Log(0, before_number(query.after), last=query.limit, details=True))
     if not seen.head.exists:
@@ -102,8 +124,21 @@ async def _messages(call: RestCall) -> Reply:
         shown.append(
             TranscriptMessage(it.message, it.version, str(it.cursor), it.at, it.key, receipt)
         )
+    if query.breaks:
+        shown = await handle.scope.world.offload(_with_breaks, shown, handle.scope.shaper)
     following = str(entries[0].seq) if len(entries) == query.limit else None
     return answer(Page(shown, following), headers=linked(call, following))
+
+
+def _with_breaks(
+    shown: Sequence[TranscriptMessage], shape: Shaper | None
+) -> list[TranscriptMessage]:
+    """The same, with what they show of lost context."""
+    found: dict[int, list[ContextBreak]] = {}
+    for it in find_repeats([each.message for each in shown], shape=shape):
+        earlier = None if it.earlier is None else shown[it.earlier].version
+        found.setdefault(it.at, []).append(ContextBreak(it.kind, it.evidence, earlier, it.score))
+    return [replace(each, breaks=found.get(at, [])) for at, each in enumerate(shown)]
 
 
 async def _about(call: RestCall) -> Reply:
@@ -160,7 +195,7 @@ TRANSCRIPTS = (
         f"{_T}/messages",
         "read",
         _messages,
-        "A page of messages with their times and receipts, the newest page first",
+        "A page of messages with times, receipts and, if asked, signs of lost context",
         Page[TranscriptMessage],
         TranscriptQuery,
         deed=RouteDeed("thread read", THREAD, "thread", reads=True),

@@ -16,7 +16,7 @@ const PAGE = 60; // messages that are shown at first, and more at a time
 /** The newest page, what comes from then on, and older pages when they are asked for. @param {string} id */
 function useConversation(id) {
 	const place = at`threads/${id}/messages`;
-	const head = useRead(() => get(place, { limit: PAGE }), [id]);
+	const head = useRead(() => get(place, { limit: PAGE, breaks: true }), [id]);
 	const [older, setOlder] = useState({ items: /** @type {Entry[]} */ ([]), next: /** @type {string | null} */ (null) });
 	const [news, setNews] = useState(/** @type {Entry[]} */ ([]));
 	const [live, setLive] = useState(false);
@@ -44,7 +44,7 @@ function useConversation(id) {
 		return () => stop.abort();
 	}, [head.data]);
 	const more = async () => {
-		const page = await get(place, { limit: PAGE, after: older.next });
+		const page = await get(place, { limit: PAGE, breaks: true, after: older.next });
 		setOlder({ items: [...page.items, ...older.items], next: page.next });
 	};
 	const entries = head.data && [...older.items, ...head.data.items, ...news];

@@ -6,7 +6,7 @@ import { receiptLine } from "./knew.js";
 import { Fold, html, Json, Long, Pill } from "./parts.js";
 import { clock, day, exact } from "./words.js";
 
-/** @typedef {{message: any, version: number, cursor: string, at: string, key: string | null, receipt?: any}} Entry */
+/** @typedef {{message: any, version: number, cursor: string, at: string, key: string | null, receipt?: any, breaks?: any[]}} Entry */
 
 /** JSON is set out in lines, whatever else stays as it is. @param {{text: string}} props */
 function Value({ text }) {
