@@ -109,12 +109,12 @@ def node_of(key: str) -> int:
 
 
 def indexed_elsewhere(prefix: str) -> str:
-    """A namespace whose index, which has when its threads were touched last, is not on node 0.
+    """A namespace whose indexes, which have when its threads were touched last, are not on node 0.
 
-    It is written once a minute for a thread that goes on, and would wait for a node that hangs.
+    They are written once a minute for a thread that goes on, and would wait for a node that hangs.
     """
     names = (f"{prefix}-{n}" for n in count())
-    return next(name for name in names if node_of(f"{{{name}:}}") != 0)
+    return next(name for name in names if node_of(f"{{{name}:}}") and node_of(f"{{{name}:thread}}"))
 
 
 def on_node(namespace: str, number: int, count: int) -> list[str]:
