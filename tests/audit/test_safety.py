@@ -379,18 +379,21 @@ async def test_a_server_that_stops_answering_ends_the_audit_which_then_cleans_up
     tmp_path: Path,
 ) -> None:
     with running(tmp_path, "valkey") as server:
-        begun = asyncio.Event()
-        options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.5))
-        audit = Audit(options, lambda said: begun.set() if "at once" in said else None)
-        task = asyncio.create_task(audit.run())
-        await until(lambda: begun.is_set() or task.done())
-        server.pause()
-        try:
-            await until(lambda: bool(audit.record.aborted))
-        finally:
+        for _ in range(6):  # the load may fail before the probe has looked three times
+            begun = asyncio.Event()
+            options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.5))
+            audit = Audit(options, lambda said, at=begun: at.set() if "at once" in said else None)
+            task = asyncio.create_task(audit.run())
+            await until(lambda at=begun, of=task: at.is_set() or of.done())
+            server.pause()
+            end = time.monotonic() + 10.0
+            while not audit.record.aborted and time.monotonic() < end:  # noqa: ASYNC110 (a plain field)
+                await asyncio.sleep(0.02)
             server.resume()
-        record = await task
-        assert server.ask("DBSIZE") == b":0\r\n"
+            record = await task
+            assert server.ask("DBSIZE") == b":0\r\n"
+            if record.aborted:
+                break
     report = judged(record)
     assert "3 lookups in a row of the audit's own probe took more than 0.5 s" in report.sentence
     assert report.interrupted
