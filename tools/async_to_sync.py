@@ -53,6 +53,7 @@ FILES = dict.fromkeys(
         "engines/redis/client/sentinel.py",
         "engines/redis/client/topology.py",
         "testing/faults.py",
+        "why/moment.py",
     ],
     "sync/",
 ) | {"engines/memory/engine.py": "sync/engines/memory.py"}

@@ -12,12 +12,13 @@ from typing import Any
 from stateward import sync
 from stateward.cli.common import OK
 from stateward.cli.tables import table
-from stateward.cli.thread_signs import documents_of, find_signs, open_to_look, read_thread
+from stateward.cli.verbs import open_to_look
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.options import UNSAID
 from stateward.records import ThreadInfo
 from stateward.repeats import local_embed
+from stateward.sync.why.moment import documents_of, find_signs, read_thread
 from stateward.why.records import Sign
 
 

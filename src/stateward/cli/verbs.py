@@ -16,7 +16,6 @@ from stateward import sync
 from stateward.cli.common import OK, add_namespace, add_url, confirm, who
 from stateward.cli.listings import PageRequest, RowPage, plain
 from stateward.cli.tables import cell, printable, table
-from stateward.cli.thread_signs import open_to_look
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
@@ -30,6 +29,11 @@ class Verb(NamedTuple):
     EXAMPLES: str
     configure: Callable[[argparse.ArgumentParser], None]
     run: Callable[[argparse.Namespace], int]
+
+
+def open_to_look(url: EngineURL, namespace: str) -> sync.Store:
+    """A store that says nothing of itself, and leaves alone what is kept on this machine."""
+    return sync.open(url.text, namespace=namespace, heartbeat=None, spill=False, metrics=False)
 
 
 @contextmanager

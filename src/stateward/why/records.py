@@ -50,6 +50,17 @@ class AppendSpan(Struct, frozen=True):
     speaks: bool = False  # the assistant does, in one of them
 
 
+class ReadThread(Struct, frozen=True):
+    """Messages of a thread in the order in which they were written, and how they came."""
+
+    id: str
+    user: str | None
+    created: float
+    entries: tuple[Change, ...]
+    late: tuple[Late, ...]
+    appends: tuple[AppendSpan, ...]
+
+
 class Sign(Struct, frozen=True):
     """A sign of lost context, by numbers of the thread.
 

@@ -1,0 +1,73 @@
+"""Signs of lost context by the numbers of a thread, and the turn to look at. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from stateward.errors import InvalidInput
+from stateward.records import Cursor, Document
+from stateward.repeats import Repeat, find_repeats
+from stateward.repeats.find import EmbedFunction
+from stateward.repeats.given import holder
+from stateward.repeats.messages import speaker
+from stateward.why.explanation import strongest
+from stateward.why.records import AppendSpan, ReadThread, Sign
+from stateward.why.written_order import span_of
+
+
+def repeats_in(
+    read: ReadThread,
+    documents: Mapping[str, Document],
+    known: Mapping[str, Document],
+    embed: EmbedFunction | None = None,
+) -> list[Repeat]:
+    """What was asked or done again, though it had been said.
+
+    `documents` are the user's; what they hold counts from the thread's beginning if it is older
+    than that. `known` counts from there in any case.
+    """
+    messages = [entry.message for entry in read.entries]
+    older = {name: each for name, each in documents.items() if each.updated < read.created}
+    now = {name: each for name, each in documents.items() if name not in older}
+    return find_repeats(messages, user=now, before={**older, **known}, embed=embed)
+
+
+def sign_of(repeat: Repeat, read: ReadThread) -> Sign:
+    messages = [entry.message for entry in read.entries]
+
+    def number(at: int | None) -> int | None:
+        return None if at is None else read.entries[at].version
+
+    spoken = repeat.at
+    if repeat.kind == "complaint":  # of what the assistant said before
+        before = range(repeat.at - 1, -1, -1)
+        spoken = next((n for n in before if speaker(messages[n]) == "assistant"), repeat.at)
+    entry = read.entries[spoken]
+    span = span_of(entry.version, read.appends)
+    return Sign(
+        repeat.kind,
+        read.entries[repeat.at].version,
+        entry.version if span is None else span.last,
+        number(repeat.earlier),
+        number(holder(repeat, messages)),
+        repeat.evidence,
+        repeat.score,
+        repeat.given,
+    )
+
+
+def turn_of(read: ReadThread, signs: Sequence[Sign], at: Cursor | None) -> AppendSpan:
+    """The turn that was asked for: of a question that was stored alone, the answer to it."""
+    if at is None:
+        sign = strongest(signs)
+        found = None if sign is None else span_of(sign.turn, read.appends)
+        spoken = [span for span in read.appends if span.speaks]
+        return found or (spoken or list(read.appends))[-1]
+    found = span_of(at.version, read.appends)
+    if found is None:
+        raise InvalidInput(
+            f"the thread {read.id!r} has no message {at.version}: it was removed, has expired, or "
+            "was never there"
+        )
+    following = read.appends[read.appends.index(found) :]
+    return found if found.speaks else next((span for span in following if span.speaks), found)
