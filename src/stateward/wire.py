@@ -15,6 +15,7 @@ from stateward.ops import Entity, Op, Outcome
 T = TypeVar("T")
 WIRE = 1  # grows when an older service would misunderstand a newer engine
 MSGPACK, JSON = "application/msgpack", "application/json"
+PROBLEM = "application/problem+json"
 EXECUTE, WAIT, STORE = "/v1/execute", "/v1/wait", "/v1/store"
 
 # Errors that a service tells by name; all others are its own fault.

@@ -34,6 +34,17 @@ class Told(NamedTuple):
         assert document["detail"]
         return document
 
+    @property
+    def error(self) -> str:
+        """The name of the error, in whichever of the two forms it is told."""
+        if self.headers["content-type"] == "application/problem+json":
+            return str(self.problem["error"])
+        error = msgspec.json.decode(self.body)["error"]
+        assert error.keys() == {"message", "type", "param", "code"}
+        assert error["message"]
+        assert error["type"]
+        return str(error["code"])
+
 
 class Served:
     """A store behind the service: that of a URL, or of a file in SQLite."""

@@ -37,6 +37,8 @@ UNKNOWN_KEY = "sw.AAAAAAAAAAAAAAAA.BBBBBBBBBBBBBBBBCCCCCCCCCCCCCCCC"
 MESSAGES = {"messages": [{"role": "user", "content": SECRET}]}
 NAMES = {
     "thread": "ada-thread",
+    "conversation": "ada-conversation",
+    "item": "msg_ada",
     "user": "ada",
     "name": "prefs",
     "shared": "ada-shared",
@@ -62,6 +64,8 @@ BODIES: dict[str, Any] = {
     "ScheduleBody": {"cron": "0 3 * * *", "task": "nightly"},
     "BreakBody": {"token": 1},
     "EventsBody": {"events": [{"intruded": True}]},
+    "ItemsBody": {"items": [{"role": "user", "content": "intruded"}]},
+    "MetadataBody": {"metadata": {"intruded": "yes"}},
     "KeyBody": {"scope": "read", "namespaces": ["intruded"]},
 }
 
@@ -108,6 +112,9 @@ def begin_all_that_is_adas(served: Served) -> None:
     with sync.open(served.direct, heartbeat=None) as store:
         thread = store.thread("ada-thread", user="ada")
         thread.append({"role": "user", "content": SECRET}, saw=thread.load())
+        item = {"id": "msg_ada", "role": "user", "content": SECRET}
+        secret = {"metadata": {"secret": SECRET}}
+        store.thread("ada-conversation", user="ada").append(item, vars=secret)
         store.user("ada").put({"secret": SECRET}, "prefs")
         store.user("ada").put({"secret": SECRET, "more": 1}, "prefs")
         store.shared("ada-shared", user="ada").put({"secret": SECRET}, "prefs")
@@ -184,6 +191,8 @@ def all_that_is_adas(api: Api) -> list[Any]:
         return [
             [info.id for info in store.threads()],
             store.thread("ada-thread").load().messages,
+            store.thread("ada-conversation").load().messages,
+            store.thread("ada-conversation").vars.get().value,
             [list(each.list()) for each in documents],
             [(info.id, info.status, info.state) for info in store.workflows()],
             [(info.id, info.status) for info in store.tasks()],
@@ -225,12 +234,12 @@ def test_every_route_refuses_whoever_may_not_ask(api: Api, issuer: Issuer) -> No
             assert api.ask(method, path, body, key, **headers).status == 401, (route, who)
         for key in other_tenants:
             told = api.ask(method, path, body, key, stateward_namespace="default", **headers)
-            assert (told.status, told.problem["error"]) == (403, "NotPermitted"), route
+            assert (told.status, told.error) == (403, "NotPermitted"), route
             told = api.ask(method, path, body, key, **headers)
             assert SECRET.encode() not in told.body, route
         for key in weak.get(route.scope, ()):
             told = api.ask(method, path, body, key, **headers)
-            assert (told.status, told.problem["error"]) == (403, "NotPermitted"), route
+            assert (told.status, told.error) == (403, "NotPermitted"), route
         for key in bobs:
             told = api.ask(method, path, body, key, **headers)
             of_all = (

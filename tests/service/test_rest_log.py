@@ -17,6 +17,8 @@ from stateward.server.rest_routes import ROUTES
 # What agents do all day, whoever has lent them the key.
 AGENTS = {
     "POST /v1/threads/{thread}/messages",
+    "POST /v1/conversations",
+    "POST /v1/conversations/{conversation}/items",
     "POST /v1/journals/{journal}/events",
     "POST /v1/workflows/{workflow}/start",
 }
@@ -27,6 +29,9 @@ TRANSCRIPTS = {
     "/v1/threads/{thread}/changes",
     "/v1/threads/{thread}/knew/{version}",
     "/v1/threads/{thread}/messages",
+    "/v1/conversations/{conversation}",
+    "/v1/conversations/{conversation}/items",
+    "/v1/conversations/{conversation}/items/{item}",
     "/v1/context",
     "/v1/users/{user}/export",
 }

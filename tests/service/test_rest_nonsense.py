@@ -6,13 +6,14 @@ import asyncio
 import json
 import random
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from msgspec import Struct
 
 import stateward
 from stateward.server import app
+from stateward.server.openai_error import is_openais
 from stateward.server.rest_routes import ROUTES
 from stateward.server.route import RestRoute
 
@@ -81,7 +82,7 @@ class Nonsense:
         if isinstance(kind, type) and issubclass(kind, Struct):
             names = [name for name in kind.__struct_fields__ if draw.random() < 0.8]
         value = {name: self._value() for name in names}
-        for name in ("messages", "events"):
+        for name in ("messages", "events", "items"):
             if name in value and draw.random() < 0.8:
                 value[name] = [{"role": "user", "content": self._value()}]
         return json.dumps(value, ensure_ascii=draw.random() < 0.5).encode("utf-8", "surrogatepass")
@@ -118,7 +119,7 @@ async def answered(
     scope = {
         "type": "http",
         "method": method,
-        "path": "/v1",
+        "path": unquote(path.decode("ascii"), errors="replace"),
         "raw_path": path,
         "query_string": query,
         "headers": [(b"host", b"127.0.0.1"), *headers],
@@ -143,7 +144,10 @@ async def test_whatever_is_asked_is_answered_clearly(seed: int) -> None:
             assert status < 500, (route.method, request, data)
             assert b"event: problem" not in data, (route.method, request, data)
             assert all(b"\n" not in value and b"\r" not in value for value in headers.values())
-            if status >= 400:
+            if status >= 400 and is_openais(route.path):
+                assert headers[b"content-type"] == b"application/json"
+                assert json.loads(data)["error"]["message"]
+            elif status >= 400:
                 assert headers[b"content-type"] == b"application/problem+json"
                 assert json.loads(data)["status"] == status
     assert met >= {200, 201, 204, 400, 404}

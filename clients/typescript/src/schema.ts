@@ -101,6 +101,102 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/conversations": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin a conversation, as OpenAI's clients do
+         * @description The key needs the scope `write`.
+         */
+        post: operations["post_conversations"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{conversation}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A conversation and its metadata
+         * @description The key needs the scope `read`.
+         */
+        get: operations["get_conversations_conversation"];
+        put?: never;
+        /**
+         * Replace the metadata of a conversation
+         * @description The key needs the scope `write`.
+         */
+        post: operations["post_conversations_conversation"];
+        /**
+         * Remove a conversation with its items
+         * @description The key needs the scope `write`.
+         */
+        delete: operations["delete_conversations_conversation"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{conversation}/items": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A page of a conversation's items
+         * @description The key needs the scope `read`.
+         */
+        get: operations["get_conversations_conversation_items"];
+        put?: never;
+        /**
+         * Add items to a conversation, all or none
+         * @description The key needs the scope `write`.
+         */
+        post: operations["post_conversations_conversation_items"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/conversations/{conversation}/items/{item}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * One item of a conversation
+         * @description The key needs the scope `read`.
+         */
+        get: operations["get_conversations_conversation_items_item"];
+        put?: never;
+        post?: never;
+        /**
+         * Remove one item of a conversation
+         * @description The key needs the scope `write`.
+         */
+        delete: operations["delete_conversations_conversation_items_item"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/effects": {
         parameters: {
             query?: never;
@@ -1676,6 +1772,48 @@ export interface components {
             workflows: components["schemas"]["WorkflowInfo"][];
         };
         /**
+         * ConversationBody
+         * @description What a conversation begins with.
+         */
+        ConversationBody: {
+            /** @default null */
+            items?: Record<string, unknown>[] | null;
+            /** @default null */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+        };
+        /**
+         * ConversationDeleted
+         * @description A conversation that is gone.
+         */
+        ConversationDeleted: {
+            /** @default true */
+            deleted?: boolean;
+            id: string;
+            /**
+             * @default conversation.deleted
+             * @enum {unknown}
+             */
+            object?: "conversation.deleted";
+        };
+        /**
+         * ConversationShown
+         * @description A conversation, as OpenAI tells it.
+         */
+        ConversationShown: {
+            created_at: number;
+            id: string;
+            metadata: {
+                [key: string]: string;
+            };
+            /**
+             * @default conversation
+             * @enum {unknown}
+             */
+            object?: "conversation";
+        };
+        /**
          * DescribeBody
          * @description Another title ("": none), and labels that are new or changed (null: removed).
          */
@@ -1868,6 +2006,28 @@ export interface components {
             version?: string | null;
         };
         /**
+         * ItemList
+         * @description Some items. `last_id` goes into `after` for those that follow, if there are more.
+         */
+        ItemList: {
+            data: Record<string, unknown>[];
+            first_id: string | null;
+            has_more: boolean;
+            last_id: string | null;
+            /**
+             * @default list
+             * @enum {unknown}
+             */
+            object?: "list";
+        };
+        /**
+         * ItemsBody
+         * @description Items for the end of a conversation: all of them are stored, or none.
+         */
+        ItemsBody: {
+            items: Record<string, unknown>[];
+        };
+        /**
          * KeyBody
          * @description What a new key is for; `namespaces` null: every one. `days`: how long it is in force.
          */
@@ -2024,6 +2184,15 @@ export interface components {
             version: number;
         };
         /**
+         * MetadataBody
+         * @description What is put in the place of all the metadata that there is; null: none.
+         */
+        MetadataBody: {
+            metadata: {
+                [key: string]: string;
+            } | null;
+        };
+        /**
          * NamedDocument
          * @description A document in a listing.
          */
@@ -2040,6 +2209,25 @@ export interface components {
          */
         NamespaceNames: {
             items: string[];
+        };
+        /**
+         * OpenAIError
+         * @description Why a request failed, as OpenAI says it.
+         */
+        OpenAIError: {
+            error: components["schemas"]["OpenAIErrorDetail"];
+        };
+        /**
+         * OpenAIErrorDetail
+         * @description What is wrong. `code` is the class of Stateward's error, where OpenAI has no code.
+         */
+        OpenAIErrorDetail: {
+            /** @default null */
+            code?: string | null;
+            message: string;
+            /** @default null */
+            param?: string | null;
+            type: string;
         };
         /**
          * OpenQuestion
@@ -2852,6 +3040,322 @@ export interface operations {
                 };
                 content: {
                     "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    post_conversations: {
+        parameters: {
+            query?: {
+                user?: string;
+            };
+            header?: {
+                /** @description The same key again is the same request: it is carried out once. */
+                "Idempotency-Key"?: string;
+                /** @description Which namespace, if the key is for several; percent-encoded. */
+                "Stateward-Namespace"?: components["parameters"]["Namespace"];
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["ConversationBody"];
+            };
+        };
+        responses: {
+            /** @description Begin a conversation, as OpenAI's clients do */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationShown"];
+                };
+            };
+            /** @description An error as OpenAI tells it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+        };
+    };
+    get_conversations_conversation: {
+        parameters: {
+            query?: {
+                user?: string;
+            };
+            header?: {
+                /** @description Which namespace, if the key is for several; percent-encoded. */
+                "Stateward-Namespace"?: components["parameters"]["Namespace"];
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A conversation and its metadata */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationShown"];
+                };
+            };
+            /** @description An error as OpenAI tells it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+        };
+    };
+    post_conversations_conversation: {
+        parameters: {
+            query?: {
+                user?: string;
+            };
+            header?: {
+                /** @description Which namespace, if the key is for several; percent-encoded. */
+                "Stateward-Namespace"?: components["parameters"]["Namespace"];
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MetadataBody"];
+            };
+        };
+        responses: {
+            /** @description Replace the metadata of a conversation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationShown"];
+                };
+            };
+            /** @description An error as OpenAI tells it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+        };
+    };
+    delete_conversations_conversation: {
+        parameters: {
+            query?: {
+                user?: string;
+            };
+            header?: {
+                /** @description Which namespace, if the key is for several; percent-encoded. */
+                "Stateward-Namespace"?: components["parameters"]["Namespace"];
+                /** @description How often this request was sent before: OpenAI's clients count. */
+                "X-Stainless-Retry-Count"?: string;
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Remove a conversation with its items */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationDeleted"];
+                };
+            };
+            /** @description An error as OpenAI tells it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+        };
+    };
+    get_conversations_conversation_items: {
+        parameters: {
+            query?: {
+                after?: string;
+                include?: ("code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "message.output_text.logprobs" | "reasoning.encrypted_content" | "web_search_call.action.sources" | "web_search_call.results")[];
+                limit?: number;
+                order?: "asc" | "desc";
+                user?: string;
+            };
+            header?: {
+                /** @description Which namespace, if the key is for several; percent-encoded. */
+                "Stateward-Namespace"?: components["parameters"]["Namespace"];
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description A page of a conversation's items */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ItemList"];
+                };
+            };
+            /** @description An error as OpenAI tells it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+        };
+    };
+    post_conversations_conversation_items: {
+        parameters: {
+            query?: {
+                include?: ("code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "message.output_text.logprobs" | "reasoning.encrypted_content" | "web_search_call.action.sources" | "web_search_call.results")[];
+                user?: string;
+            };
+            header?: {
+                /** @description The same key again is the same request: it is carried out once. */
+                "Idempotency-Key"?: string;
+                /** @description Which namespace, if the key is for several; percent-encoded. */
+                "Stateward-Namespace"?: components["parameters"]["Namespace"];
+                /** @description How often this request was sent before: OpenAI's clients count. */
+                "X-Stainless-Retry-Count"?: string;
+            };
+            path: {
+                conversation: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ItemsBody"];
+            };
+        };
+        responses: {
+            /** @description Add items to a conversation, all or none */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ItemList"];
+                };
+            };
+            /** @description An error as OpenAI tells it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+        };
+    };
+    get_conversations_conversation_items_item: {
+        parameters: {
+            query?: {
+                include?: ("code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "message.output_text.logprobs" | "reasoning.encrypted_content" | "web_search_call.action.sources" | "web_search_call.results")[];
+                user?: string;
+            };
+            header?: {
+                /** @description Which namespace, if the key is for several; percent-encoded. */
+                "Stateward-Namespace"?: components["parameters"]["Namespace"];
+            };
+            path: {
+                conversation: string;
+                item: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description One item of a conversation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, unknown>;
+                };
+            };
+            /** @description An error as OpenAI tells it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
+                };
+            };
+        };
+    };
+    delete_conversations_conversation_items_item: {
+        parameters: {
+            query?: {
+                user?: string;
+            };
+            header?: {
+                /** @description Which namespace, if the key is for several; percent-encoded. */
+                "Stateward-Namespace"?: components["parameters"]["Namespace"];
+                /** @description How often this request was sent before: OpenAI's clients count. */
+                "X-Stainless-Retry-Count"?: string;
+            };
+            path: {
+                conversation: string;
+                item: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Remove one item of a conversation */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ConversationShown"];
+                };
+            };
+            /** @description An error as OpenAI tells it. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["OpenAIError"];
                 };
             };
         };

@@ -11,6 +11,8 @@ export interface StreamEvents {
 
 /** The routes that take an idempotency key. */
 export const TAKE_KEYS: ReadonlySet<string> = new Set([
+  "POST /v1/conversations",
+  "POST /v1/conversations/{conversation}/items",
   "POST /v1/journals/{journal}/events",
   "POST /v1/threads/{thread}/messages",
   "POST /v1/workflows/{workflow}/signals/{signal}"

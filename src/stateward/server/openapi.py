@@ -8,8 +8,9 @@ from typing import Any
 import msgspec
 
 from stateward import __version__
+from stateward.server.openai_error import OpenAIError, is_openais
 from stateward.server.route import EVENTS, RestRoute
-from stateward.wire import JSON, Problem
+from stateward.wire import JSON, PROBLEM, Problem
 
 REF = "#/components/schemas/{name}"
 NAMESPACE = {
@@ -23,12 +24,13 @@ HEADERS = {
     "If-None-Match": "`*`: only if there is none yet. When reading, an ETag: 304 if it still is.",
     "Idempotency-Key": "The same key again is the same request: it is carried out once.",
     "Last-Event-ID": "The id of the last event that was read.",
+    "X-Stainless-Retry-Count": "How often this request was sent before: OpenAI's clients count.",
 }
 
 
 def document_of(routes: Sequence[RestRoute]) -> dict[str, Any]:
     """The API as OpenAPI 3.1."""
-    types = [Problem, *(route.query for route in routes)]
+    types = [Problem, OpenAIError, *(route.query for route in routes)]
     types += [route.output for route in routes if route.output is not None]
     types += [route.body for route in routes if route.body is not None]
     found, components = msgspec.json.schema_components(types, ref_template=REF)
@@ -72,7 +74,6 @@ def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any])
         for name in route.headers
     )
     parameters.append({"$ref": "#/components/parameters/Namespace"})
-    problem = {"schema": schemas[str(Problem)]}
     answers: dict[str, Any] = {str(route.status): _content(route, schemas)}
     if route.status == 201:  # a repeat, or a new version of what there was
         answers["200"] = _content(route, schemas)
@@ -84,8 +85,13 @@ def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any])
         answers[str(status)] = {"description": "Done, and there is nothing to show."}
     answers["default"] = {
         "description": "A problem document of RFC 9457.",
-        "content": {"application/problem+json": problem},
+        "content": {PROBLEM: {"schema": schemas[str(Problem)]}},
     }
+    if is_openais(route.path):
+        answers["default"] = {
+            "description": "An error as OpenAI tells it.",
+            "content": {JSON: {"schema": schemas[str(OpenAIError)]}},
+        }
     said: dict[str, Any] = {
         "operationId": _name(route),
         "summary": route.purpose,

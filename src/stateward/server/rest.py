@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from typing import Annotated, Any, Generic, TypeVar
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Container,
+    Mapping,
+    Sequence,
+)
+from typing import Annotated, Any, Generic, TypeVar, get_origin
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import msgspec
@@ -94,15 +101,29 @@ def decoded_query(text: bytes, type: type[Struct]) -> Struct:
             errors="strict",
             max_num_fields=MOST_PARAMETERS,
         )
-        if len(dict(pairs)) < len(pairs):
-            raise InvalidInput("a parameter is given twice")
-        decoded = msgspec.convert(dict(pairs), type, strict=False)
-        for field in msgspec.structs.fields(type):
-            if field.encode_name in dict(pairs) and getattr(decoded, field.name) is None:
+        fields = msgspec.structs.fields(type)
+        given = _given(pairs, {it.encode_name for it in fields if get_origin(it.type) is list})
+        decoded = msgspec.convert(given, type, strict=False)
+        for field in fields:
+            if field.encode_name in given and getattr(decoded, field.name) is None:
                 raise InvalidInput(f"{field.encode_name} is null: leave it out")  # of "null"
         return decoded
     except (msgspec.ValidationError, ValueError) as error:
         raise InvalidInput(f"the parameters are not what this takes: {error}") from error
+
+
+def _given(pairs: Sequence[tuple[str, str]], lists: Container[str]) -> dict[str, Any]:
+    """Parameters by name. One that is a list may come several times, as NAME or as NAME[]."""
+    given: dict[str, Any] = {}
+    for name, value in pairs:
+        plain = name.removesuffix("[]")
+        if plain in lists:
+            given.setdefault(plain, []).append(value)
+        elif name in given:
+            raise InvalidInput("a parameter is given twice")
+        else:
+            given[name] = value
+    return given
 
 
 def decoded_body(data: bytes, route: RestRoute) -> Any:

@@ -10,6 +10,7 @@ from stateward.server.reply import Reply
 from stateward.server.rest import answer
 from stateward.server.rest_audits import AUDITS
 from stateward.server.rest_context import CONTEXT
+from stateward.server.rest_conversations import CONVERSATIONS
 from stateward.server.rest_documents import DOCUMENTS
 from stateward.server.rest_effects import EFFECTS
 from stateward.server.rest_find import FIND
@@ -46,6 +47,7 @@ ROUTES = (
     *THREADS,
     *TRANSCRIPTS,
     *KNOWLEDGE,
+    *CONVERSATIONS,
     *DOCUMENTS,
     *WORKFLOWS,
     *QUESTIONS,

@@ -18,6 +18,7 @@ EVENTS = "text/event-stream"
 MERGE_PATCH = "application/merge-patch+json"
 MATCH, NONE_MATCH, KEY = "If-Match", "If-None-Match", "Idempotency-Key"
 LAST_EVENT = "Last-Event-ID"
+RETRIES = "X-Stainless-Retry-Count"  # by OpenAI's clients
 
 
 class Nothing(Struct, frozen=True, forbid_unknown_fields=True):

@@ -16,6 +16,7 @@ from stateward.server.asker import Asker, merged
 from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
 from stateward.server.keys import new_key
+from stateward.server.openai_error import in_openais_form, is_openais
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
@@ -31,6 +32,7 @@ from stateward.wire import (
     EXECUTE_BODY,
     JSON,
     MSGPACK,
+    PROBLEM,
     STORE,
     WAIT,
     WAIT_BODY,
@@ -139,6 +141,8 @@ class Application:
             except Refusal as error:
                 await reply.events.aclose()
                 reply = reply_of(error)
+        if is_openais(_below_root(scope)):
+            reply = in_openais_form(reply)
         data, kind = reply.body
         headers = [(b"content-length", str(len(data)).encode())]
         if data:
@@ -176,7 +180,7 @@ class Application:
     # --- the door -------------------------------------------------------------------
 
     async def _reply(self, scope: Message, receive: Receive) -> Reply:
-        path = scope["path"].removeprefix(scope.get("root_path", ""))
+        path = _below_root(scope)
         if path == "/live" and scope["method"] in ("GET", "HEAD"):
             return Reply(200, Body(b'{"live":true}', JSON))
         headers = dict(scope["headers"])
@@ -341,7 +345,12 @@ async def _hung_up(receive: Receive) -> None:
 def reply_of(error: Exception, *, for_user: bool = False) -> Reply:
     """The problem document of an error."""
     status, document, more = problem_of(error, for_user=for_user)
-    return Reply(status, Body(document, "application/problem+json"), more)
+    return Reply(status, Body(document, PROBLEM), more)
+
+
+def _below_root(scope: Message) -> str:
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
 
 
 def _segments(scope: Message) -> list[bytes]:
