@@ -50,6 +50,7 @@ PREFIXES = {
     "program_output": "prgo",
 }
 REFERENCES = frozenset({"item_reference", "compaction_trigger"})  # no items of their own
+KNOWN = PREFIXES.keys() | REFERENCES
 # What OpenAI tells with a status, whether one was given or not.
 WITH_STATUS = frozenset(
     {
@@ -92,10 +93,10 @@ def checked_items(items: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]
     for index, item in enumerate(items):
         where = f"items[{index}]"
         kind = item.get("type") or "message"
+        if not isinstance(kind, str) or kind not in KNOWN:
+            raise InvalidInput(f"{where}.type is {kind!r}, and must be one of {_types()}")
         if kind in REFERENCES:
             raise InvalidInput(f"{where} is a {kind}, which cannot be stored: send the item itself")
-        if not isinstance(kind, str) or kind not in PREFIXES:
-            raise InvalidInput(f"{where}.type is {kind!r}, and must be one of {_types()}")
         if kind == "message":
             _check_message(where, item)
         own = item.get("id")
