@@ -32,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift completions client packages node test soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings clean
+.PHONY: help venv lint types sync drift completions client packages node langgraph-server test soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -86,6 +86,9 @@ completions: $(STAMP) ## write the shells' completion scripts anew from the comm
 client: $(STAMP) ## write the TypeScript client's types anew from the OpenAPI document
 	@$(BIN)/python tools/typescript.py
 
+langgraph-server: $(STAMP) ## LangGraph's development server, which has requirements of its own
+	@$(BIN)/python tools/langgraph_server.py
+
 node: $(STAMP) ## the compiler and the generator of the TypeScript client, from npm
 	@$(BIN)/python tools/typescript.py install
 
@@ -98,7 +101,7 @@ packages: $(STAMP) ## Debian packages that some tests need, where they may be in
 MEMORY := $(shell $(PYTHON) tools/memory_folder.py)
 TIMED = $(shell grep -rl --include='*.py' 'mark\.timing' tests)
 test: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
-test: lint types drift packages node ## lint, types, drift, then every test but the soaks
+test: lint types drift packages node langgraph-server ## lint, types, drift, then every test but the soaks
 	@$(PYTEST) --cache-clear -n $(WORKERS) --dist worksteal -m "not soak and not timing" $(ARGS) || { status=$$?; $(if $(ARGS),[ $$status -eq 5 ] ||) $(AGAIN) $$status; }
 	@$(PYTEST) --cache-clear -m "timing and not soak" $(or $(ARGS),$(TIMED)) || { status=$$?; [ $$status -eq 5 ] || $(AGAIN) $$status; }
 

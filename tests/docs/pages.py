@@ -14,6 +14,7 @@ README = ROOT / "README.md"
 NOT_RUN = "<!-- not run -->"
 IN_PYTEST = "<!-- run by pytest -->"
 OUTPUT = "<!-- prints -->"
+BY_LANGGRAPH = "<!-- run by langgraph -->"  # in tests/integrations/test_langgraph_server.py
 
 FENCE = re.compile(
     r"^(?:(?P<mark><!-- [a-z ]+ -->)\n+)?```(?P<language>\w*)\n(?P<text>.*?)^```$",

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 from pages import (
+    BY_LANGGRAPH,
     DOCS,
     IN_PYTEST,
     NOT_RUN,
@@ -367,7 +368,8 @@ def test_every_page_can_be_reached_from_the_index() -> None:
 def test_every_marked_block_has_a_mark_that_is_known() -> None:
     for page in all_markdown():
         for block in blocks(page, "python", "text", "sh", ""):
-            assert block.mark in ("", NOT_RUN, IN_PYTEST, OUTPUT), f"{name_of(page)}:{block.line}"
+            known = ("", NOT_RUN, IN_PYTEST, OUTPUT, BY_LANGGRAPH)
+            assert block.mark in known, f"{name_of(page)}:{block.line}"
 
 
 def test_the_finding_on_a_framework_names_the_versions_that_the_tests_use() -> None:

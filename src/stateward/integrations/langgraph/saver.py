@@ -113,7 +113,9 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     def _thread(self, config: RunnableConfig) -> GraphThread:
         given = config["configurable"]
         user = UNSAID if self._user_key is None else given.get(self._user_key, UNSAID)
-        owner = owner_of(user if user is UNSAID or user is None else str(user))
+        if user is not UNSAID and user is not None:
+            user = str(user) or None  # LangGraph's server says "" where nobody signed in
+        owner = owner_of(user)
         return GraphThread(
             self._entity(given["thread_id"]), given.get("checkpoint_ns") or "", owner
         )
