@@ -28,6 +28,12 @@ SYSTEM_ROLES = ("system", "developer")
 MODEL_ROLES = ("assistant", "model")
 ROLES = ("user", *MODEL_ROLES, *SYSTEM_ROLES, "tool", "function")
 LANGCHAIN = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool"}
+LANGCHAIN |= {  # of answers that were streamed
+    "HumanMessageChunk": "user",
+    "AIMessageChunk": "assistant",
+    "SystemMessageChunk": "system",
+    "ToolMessageChunk": "tool",
+}
 
 
 class Ties(NamedTuple):

@@ -1,0 +1,249 @@
+"""LangChain: `pip install 'stateward[langchain]'`.
+
+    def history(session_id: str) -> StatewardChatMessageHistory:
+        return StatewardChatMessageHistory(store, session_id, turns=20)
+
+    chain = RunnableWithMessageHistory(model, history)
+
+A session is a Stateward thread: every message is one of its messages, kept as LangChain's
+`message_to_dict` gives it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import stateward
+from stateward import sync
+from stateward.codec import Retention, check_key
+from stateward.context.compaction import Compaction, check_compaction
+from stateward.context.tokens import Count
+from stateward.context.window import Bounds
+from stateward.errors import InvalidInput
+from stateward.integrations.bridge import AnyStore, OnStore
+from stateward.options import UNSAID, Unsaid, Whose
+from stateward.records import Window
+
+try:
+    from langchain_core.chat_history import BaseChatMessageHistory
+    from langchain_core.documents import Document
+    from langchain_core.load import dumpd
+    from langchain_core.load.load import Reviver
+    from langchain_core.messages import (
+        AIMessage,
+        BaseMessage,
+        HumanMessage,
+        SystemMessage,
+        ToolMessage,
+        convert_to_messages,
+        messages_from_dict,
+    )
+    from langchain_core.runnables import ensure_config
+except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
+    raise InvalidInput(
+        "StatewardChatMessageHistory needs LangChain; install it with: "
+        "pip install 'stateward[langchain]'"
+    ) from error
+
+ESCAPED = "__lc_escaped__"  # around what looks like an object of LangChain and is none
+
+
+class StatewardChatMessageHistory(OnStore, BaseChatMessageHistory):
+    """A conversation of LangChain, kept in a store. Making one asks the store nothing.
+
+    Make one for each run. A run of `RunnableWithMessageHistory` adds its question and its answer
+    together, once the model has answered; whatever others have added meanwhile, none of it is lost.
+    With `key`, the name of the request, a run that is repeated adds nothing more.
+
+    A store of `stateward.sync.open` serves both `invoke` and `ainvoke`; one of `stateward.open`
+    serves `ainvoke` alone. Messages added while the store does not answer are kept locally as its
+    policy says; reading then raises `StoreUnavailable`, never an empty history.
+
+    `last`, `turns`, `max_tokens` (by `count`) and `summarize` bound what a run gets to see, as
+    `Thread.load` does it: tool calls and their results stay together.
+    """
+
+    def __init__(
+        self,
+        store: AnyStore,
+        session_id: str,
+        *,
+        user: Whose = UNSAID,
+        last: int | None = None,
+        turns: int | None = None,
+        max_tokens: int | None = None,
+        count: Count | None = None,
+        summarize: Compaction | None = None,
+        key: str | None = None,
+        retain: Retention | Unsaid = UNSAID,
+    ) -> None:
+        Bounds.of(last, turns, max_tokens, count, "raise")
+        check_compaction(summarize, None, None)
+        if key is not None:
+            check_key(key, "first")
+        self.session_id = session_id
+        self._store = store
+        self._blocking = not isinstance(store, stateward.Store)
+        self._thread: Any = store.thread(session_id, user=user, retain=retain)
+        self._bounds = {
+            "last": last,
+            "turns": turns,
+            "max_tokens": max_tokens,
+            "count": count,
+            "summarize": summarize,
+        }
+        self._key = key
+        self._added = 0
+        self._given: list[BaseMessage] | None = None  # what a run has got to see
+        self._reused = False
+
+    @staticmethod
+    def _open(url: str | None, options: Mapping[str, Any]) -> Any:
+        return sync.open(url, **options)
+
+    def close(self) -> None:
+        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
+        if self._owned:
+            self._blocking_only(self._store.close)()
+
+    # --- what LangChain calls -------------------------------------------------------
+
+    @property
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override] # nobody may set it
+        """The history, oldest first."""
+        given = self._given_before()
+        if given is None:
+            given = self._seen(self._blocking_only(self._thread.load)(**self._bounds))
+        return given
+
+    async def aget_messages(self) -> list[BaseMessage]:
+        """The history, oldest first."""
+        given = self._given_before()
+        if given is None:
+            given = self._seen(await self._call(self._thread.load, **self._bounds))
+        return given
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages to the end, adjacent, all or none."""
+        if messages:
+            kept = map(as_dict, messages)
+            self._blocking_only(self._thread.append)(*kept, **self._next_key())
+            self._was_added()
+
+    async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages to the end, adjacent, all or none."""
+        if messages:
+            kept = map(as_dict, messages)
+            await self._call(self._thread.append, *kept, **self._next_key())
+            self._was_added()
+
+    def clear(self) -> None:
+        """Remove the conversation; nothing happens if there is none."""
+        self._blocking_only(self._thread.delete)()
+        self._given = None
+
+    async def aclear(self) -> None:
+        """Remove the conversation; nothing happens if there is none."""
+        await self._call(self._thread.delete)
+        self._given = None
+
+    # --- in either colour -----------------------------------------------------------
+
+    def _blocking_only(self, method: Callable[..., Any]) -> Callable[..., Any]:
+        if not self._blocking:
+            raise InvalidInput(
+                "this was called from blocking code, e.g. by invoke(): use ainvoke(), or pass a "
+                "store of stateward.sync.open(url), which serves both"
+            )
+        return method
+
+    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if self._blocking:
+            return await asyncio.to_thread(method, *args, **kwargs)
+        return await method(*args, **kwargs)
+
+    # --- runs -----------------------------------------------------------------------
+
+    def _in_run(self) -> bool:
+        return ensure_config()["configurable"].get("message_history") is self
+
+    def _given_before(self) -> list[BaseMessage] | None:
+        """What this run has read already: at its end it reads again, to count.
+
+        It cuts off so many of its messages as history: had others added something meanwhile, it
+        would lose its question. Of one that serves several runs nobody knows which of them asks.
+        """
+        if self._given is None or self._reused or not self._in_run():
+            return None
+        return self._given.copy()
+
+    def _seen(self, window: Window) -> list[BaseMessage]:
+        messages = as_messages(window.messages)
+        if window.summary is not None:
+            messages.insert(window.pinned, SystemMessage(window.summary))
+        if self._in_run():
+            self._given = messages.copy()
+        return messages
+
+    def _next_key(self) -> dict[str, str]:
+        if self._key is None:
+            return {}
+        key = self._key if not self._added else f"{self._key} {self._added + 1}"
+        return {"key": key, "repeat": "first"}
+
+    def _was_added(self) -> None:
+        self._added += 1
+        self._reused = self._reused or self._in_run()
+        self._given = None
+
+
+# --- messages -----------------------------------------------------------------------------------
+
+
+def as_dict(message: BaseMessage) -> dict[str, Any]:
+    """A message as it is kept: `message_to_dict` of LangChain, and JSON throughout.
+
+    What a tool has left for the application (`artifact`) is kept if it is JSON, documents or
+    messages; of anything else its description is.
+    """
+    data = message.model_dump()
+    if "artifact" in data:
+        data["artifact"] = getattr(message, "artifact", None)
+    kept: dict[str, Any] = dumpd({"type": message.type, "data": data})
+    return kept
+
+
+def as_messages(kept: Sequence[dict[str, Any]]) -> list[BaseMessage]:
+    """The way back."""
+    if all(is_own(message) for message in kept):
+        return messages_from_dict([_revived(message) for message in kept])
+    return [
+        messages_from_dict([_revived(message)])[0]
+        if is_own(message)
+        else convert_to_messages([message])[0]
+        for message in kept
+    ]
+
+
+def is_own(message: Mapping[str, Any]) -> bool:
+    """Whether a message was kept by LangChain."""
+    return isinstance(message.get("type"), str) and isinstance(message.get("data"), dict)
+
+
+_revive = Reviver(allowed_objects=[Document, AIMessage, HumanMessage, SystemMessage, ToolMessage])
+
+
+def _revived(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_revived(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {ESCAPED}:
+        return value[ESCAPED]
+    revived = {name: _revived(each) for name, each in value.items()}
+    try:
+        return _revive(revived)
+    except (ValueError, NotImplementedError):  # of another class: what is known of it
+        return revived
