@@ -207,6 +207,71 @@ TOLD = ViewedResult("1", "shipped")
     ("message", "role", "text", "calls", "results"),
     [
         ({"role": "developer", "content": "Be kind."}, "system", "Be kind.", (), ()),
+        (  # Pydantic AI
+            {
+                "kind": "response",
+                "parts": [
+                    {"part_kind": "thinking", "content": "hm"},
+                    {"part_kind": "text", "content": "I look."},
+                    {
+                        "part_kind": "tool-call",
+                        "tool_call_id": "1",
+                        "tool_name": "get_order",
+                        "args": {"id": 9},
+                    },
+                ],
+            },
+            "assistant",
+            "I look.",
+            (ViewedCall("1", "get_order", '{"id": 9}'),),
+            (),
+        ),
+        (
+            {
+                "kind": "request",
+                "parts": [
+                    {
+                        "part_kind": "tool-return",
+                        "tool_call_id": "1",
+                        "tool_name": "get_order",
+                        "content": "shipped",
+                    }
+                ],
+            },
+            "tool",
+            "",
+            (),
+            (ViewedResult("1", "shipped"),),
+        ),
+        (
+            {
+                "kind": "request",
+                "parts": [{"part_kind": "user-prompt", "content": ["Hi.", {"kind": "image-url"}]}],
+            },
+            "user",
+            "Hi.\n[image-url]",
+            (),
+            (),
+        ),
+        (  # LlamaIndex
+            {
+                "role": "assistant",
+                "additional_kwargs": {},
+                "blocks": [
+                    {"block_type": "text", "text": "I look."},
+                    {
+                        "block_type": "tool_call",
+                        "tool_call_id": "1",
+                        "tool_name": "get_order",
+                        "tool_kwargs": {"id": 9},
+                    },
+                ],
+            },
+            "assistant",
+            "I look.",
+            (ViewedCall("1", "get_order", '{"id": 9}'),),
+            (),
+        ),
         (
             {
                 "role": "assistant",

@@ -1,7 +1,7 @@
 """A stored message as people read it: who speaks, what is said, which tools are called.
 
-Whatever its form: those of the providers and of LangChain, a message of LangGraph as it is stored,
-an event of Google's ADK. One of no known form is its JSON text.
+Whatever its form: those of the providers, of LangChain, Pydantic AI and LlamaIndex, a message of
+LangGraph as it is stored, an event of Google's ADK. One of no known form is its JSON text.
 """
 
 from __future__ import annotations
@@ -72,12 +72,54 @@ def _spoken(message: Message) -> tuple[str, Message]:
         author = message.get("author")
         role = "user" if author == "user" else "assistant"
         message = content
+    elif isinstance(message.get("blocks"), list):  # LlamaIndex
+        beside = message.get("additional_kwargs")
+        known = {} if not isinstance(beside, Mapping) else beside
+        message = {"content": [*map(_block, message["blocks"])]}
+        message |= {name: known[name] for name in ("tool_calls", "tool_call_id") if name in known}
+    elif role is not None and "kind" in message:  # Pydantic AI
+        message = {"content": [*map(_part, _listed(message.get("parts")))]}
     if role is None and message.get("type") in ("function_call_output", "custom_tool_call_output"):
         role = "tool"
     elif role is None and ("call_id" in message or message.get("type") == "reasoning"):
         role = "assistant"
     shown = {"model": "assistant", "developer": "system", "function": "tool"}
     return (shown.get(role, role) if isinstance(role, str) else ""), message
+
+
+def _part(part: Any) -> Any:
+    """A part of a message of Pydantic AI as a block that is known."""
+    kind = part.get("part_kind") if isinstance(part, Mapping) else None
+    if kind in ("tool-call", "builtin-tool-call"):
+        named = {"id": part.get("tool_call_id"), "name": part.get("tool_name")}
+        return {"type": "tool_use", **named, "input": part.get("args")}
+    if kind in ("tool-return", "builtin-tool-return", "retry-prompt") and part.get("tool_name"):
+        failed = kind == "retry-prompt" or part.get("outcome", "success") != "success"
+        told = {"content": part.get("content"), "is_error": failed}
+        return {"type": "tool_result", "tool_use_id": part.get("tool_call_id"), **told}
+    if kind == "thinking":
+        return {"type": "thinking"}
+    if kind is None or "content" not in part:
+        return part
+    content = part["content"]
+    said = content if isinstance(content, list) else [content]
+    return {"type": "text", "text": "\n".join(map(_words, said))}
+
+
+def _words(content: Any) -> str:
+    """What a part says, or which kind of thing it shows."""
+    if isinstance(content, Mapping) and "kind" in content:
+        return str(content.get("content") or f"[{content['kind']}]")
+    return _plain(content)
+
+
+def _block(block: Any) -> Any:
+    """A block of a message of LlamaIndex as one that is known."""
+    kind = block.get("block_type") if isinstance(block, Mapping) else None
+    if kind == "tool_call":
+        named = {"id": block.get("tool_call_id"), "name": block.get("tool_name")}
+        return {"type": "tool_use", **named, "input": block.get("tool_kwargs")}
+    return block if kind is None else {**block, "type": kind}
 
 
 def _blocks(message: Message) -> Iterator[Mapping[str, Any]]:

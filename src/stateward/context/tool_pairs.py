@@ -1,6 +1,6 @@
 """Which messages belong together: a tool call and its results, in the shapes providers use.
 
-Six shapes are known, and may be told apart by the messages alone:
+Eight shapes are known, and may be told apart by the messages alone:
 
 - OpenAI chat: `tool_calls` of an assistant message, answered by messages of the role `tool`;
 - OpenAI Responses: items such as `function_call` and `function_call_output`, tied by `call_id`,
@@ -8,7 +8,9 @@ Six shapes are known, and may be told apart by the messages alone:
 - Anthropic: `tool_use` blocks, answered by `tool_result` blocks in a user message;
 - Bedrock and Strands: `toolUse` blocks, answered by `toolResult` blocks in a user message;
 - Gemini: `functionCall` parts, answered by `functionResponse` parts, tied by id or by name;
-- LangChain: dumps of its messages, whose `type` (`human`, `ai`, `tool`) is their role.
+- LangChain: dumps of its messages, whose `type` (`human`, `ai`, `tool`) is their role;
+- Pydantic AI: requests and responses, whose parts say by their `part_kind` what they are;
+- LlamaIndex: `tool_call` blocks, answered by messages of the role `tool`.
 
 A form of one's own is described by a `Shaper`, and looked at through a stand-in. Messages of any
 other form are left alone: each stands for itself. Reading only.
@@ -45,7 +47,7 @@ class Ties(NamedTuple):
 
 NO_TIES = Ties()
 TALKING = ("user", "assistant", "system", "developer")  # no set: a role may be anything
-TYING = frozenset({"type", "tool_calls", "tool_call_id", "function_call"})
+TYING = frozenset({"type", "tool_calls", "tool_call_id", "function_call", "parts", "blocks"})
 
 
 def is_plain(message: Message) -> bool:
@@ -128,8 +130,23 @@ def role_of(message: Message) -> Any:
     """Who speaks, in the word that most providers have for it; None: it does not say."""
     role = message.get("role")
     if role is None:
-        return _langchain(_unwrapped(message)) if "type" in message else None
+        if "type" in message:
+            return _langchain(_unwrapped(message))
+        return _pydantic(message) if "kind" in message else None
     return LANGCHAIN.get(role, role) if type(role) is str else role
+
+
+def _pydantic(message: Message) -> str | None:
+    """Who speaks in a message of Pydantic AI: the user, where a request has a prompt of theirs."""
+    parts = message.get("parts")
+    if type(parts) is not list or message["kind"] not in ("request", "response"):
+        return None
+    if message["kind"] == "response":
+        return "assistant"
+    kinds = {str(each.get("part_kind")) for each in parts if type(each) is dict}
+    if "user-prompt" in kinds:
+        return "user"
+    return "system" if kinds == {"system-prompt"} else "tool"
 
 
 def ties(message: Message) -> Ties:
@@ -145,6 +162,8 @@ def ties(message: Message) -> Ties:
     made = message.get("tool_calls")
     if type(made) is list:
         calls.extend(_text(call.get("id")) for call in made if type(call) is dict)
+    if "blocks" in message:
+        _beside_ties(message.get("additional_kwargs"), calls, results)
     if "tool_call_id" in message:
         results.append(_text(message["tool_call_id"]))
     elif message.get("role") == "function" and "parts" not in message:
@@ -152,7 +171,7 @@ def ties(message: Message) -> Ties:
         results.append(f"function {message.get('name')}")
     if type(message.get("function_call")) is dict:
         calls.append(f"function {message['function_call'].get('name')}")
-    for content in (message.get("content"), message.get("parts")):
+    for content in (message.get("content"), message.get("parts"), message.get("blocks")):
         for block in content if type(content) is list else ():
             if type(block) is dict:
                 _block_ties(block, calls, results)
@@ -173,6 +192,17 @@ def _item_ties(item: Message, kind: str, calls: list[str], results: list[str]) -
         (results if kind.endswith("_output") else calls).append(_text(item["call_id"]))
 
 
+def _beside_ties(beside: Any, calls: list[str], results: list[str]) -> None:
+    """What LlamaIndex keeps beside the blocks of a message."""
+    if type(beside) is dict:
+        made = (call for call in _list(beside.get("tool_calls")) if type(call) is dict)
+        calls.extend(_text(call.get("id")) for call in made)
+        if "tool_call_id" in beside:
+            results.append(_text(beside["tool_call_id"]))
+
+
+_PYDANTIC_RESULTS = ("tool-return", "retry-prompt")
+
 _PARTS = (  # of Gemini, in both of its spellings
     ("functionCall", True),
     ("function_call", True),
@@ -183,7 +213,15 @@ _PARTS = (  # of Gemini, in both of its spellings
 
 def _block_ties(block: Message, calls: list[str], results: list[str]) -> None:
     kind = block.get("type")
-    if "tool_use_id" in block:
+    part = block.get("part_kind")
+    if part is not None:
+        if part == "tool-call":
+            calls.append(_text(block.get("tool_call_id")))
+        elif part in _PYDANTIC_RESULTS and block.get("tool_name") is not None:
+            results.append(_text(block.get("tool_call_id")))
+    elif block.get("block_type") == "tool_call":
+        calls.append(_text(block.get("tool_call_id")))
+    elif "tool_use_id" in block:
         results.append(_text(block["tool_use_id"]))
     elif type(kind) is str and kind.endswith("tool_use"):
         calls.append(_text(block.get("id")))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping, Sequence
+from contextvars import ContextVar
 from functools import update_wrapper
 from inspect import signature
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
@@ -49,6 +50,9 @@ AnyStore = stateward.Store | sync.Store
 MESSAGES_ONLY = ("redact", "listener", "retain", "shape")  # options of a store that concern no plan
 IN_FLIGHT = 64  # plans under way at once: more of them would only wait for each other
 CLOCK = 1e-6  # seconds: no engine's clock goes by less
+
+
+_holds_up: ContextVar[bool] = ContextVar("_holds_up", default=False)  # the caller may be held up
 
 
 # --- whose store it is ------------------------------------------------------------------
@@ -91,8 +95,25 @@ class OnAnyStore(OnStore):
     async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """A blocking store works from any event loop, on a thread each."""
         if self._blocking:
+            if _holds_up.get():
+                return method(*args, **kwargs)
             return await asyncio.to_thread(method, *args, **kwargs)
         return await method(*args, **kwargs)
+
+    def _block(self, call: Coroutine[Any, Any, T]) -> T:
+        """Carry a method out that awaits only the store, from blocking code and without a loop."""
+        if not self._blocking:
+            call.close()
+            raise InvalidInput("blocking calls need a store made with stateward.sync.open(url)")
+        before = _holds_up.set(True)
+        try:
+            call.send(None)
+        except StopIteration as done:
+            result: T = done.value
+            return result
+        finally:
+            _holds_up.reset(before)
+        raise AssertionError("this awaits more than the store")
 
     async def _wait_for_turn(self, handle: Any, run: AgentRun, wait: float | None) -> bool:
         """Let another run that is under way come to its end, and take the turn then.

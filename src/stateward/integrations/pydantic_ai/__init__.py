@@ -1,0 +1,25 @@
+"""Pydantic AI: `pip install 'stateward[pydantic-ai]'`.
+
+    conversation = StatewardConversation(store, "s-abc123", user="u-42")
+    result = await conversation.run(agent, "Medium rare, please.")
+
+A conversation is a Stateward thread: every `ModelMessage` is one of its messages, kept as it was
+given. `StatewardConversationStore` is the framework's own interface to the same threads.
+"""
+
+from stateward.errors import InvalidInput
+
+try:
+    import pydantic_ai as _pydantic_ai  # noqa: F401 (only whether it is there)
+except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
+    raise InvalidInput(
+        "StatewardConversation needs Pydantic AI; install it with: "
+        "pip install 'stateward[pydantic-ai]'"
+    ) from error
+
+from stateward.integrations.pydantic_ai.conversation import (
+    ConversationTurn,
+    StatewardConversation,
+)
+
+__all__ = ["ConversationTurn", "StatewardConversation"]
