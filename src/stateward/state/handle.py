@@ -20,6 +20,7 @@ from stateward.ops import (
     Check,
     Commit,
     Conflict,
+    Delete,
     DocumentAt,
     Drop,
     Duplicate,
@@ -39,6 +40,7 @@ from stateward.state.scope import Scope
 
 PINNED = "pinned"  # the document beside a thread that is kept whatever is said
 UNPINNED = DocumentAt(PINNED, 0)
+DERIVED = "derived"  # the document beside a thread that an adapter makes of its messages
 
 logger = logging.getLogger("stateward.threads")
 
@@ -62,12 +64,13 @@ class Handle(Struct, frozen=True):
     ) -> Outcome:
         """One commit, with a fresh op unless given one, as the engine answered it.
 
-        One that rewrites messages changes the label, so that every replica sees it in the head.
+        One that rewrites messages changes the label, so that every replica sees it in the head, and
+        takes away what was derived from them: it may say what is removed.
         """
         scope = self.scope
         op = op or scope.world.new_op()
         if type(writes[0]) is Replace:
-            writes = (*writes, SetHead(label=op))
+            writes = (*writes, Delete(DERIVED), SetHead(label=op))
         commit = Commit(self.entity, op, writes, checks, self.owner, self.retain, reading)
         outcome = (await scope.execute((commit,)))[0]
         if scope.listener is not None and type(outcome) in (Applied, Duplicate):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from stateward.integrations.kept import adk, langgraph, strands
+from stateward.integrations.kept import adk, claude, langgraph, strands
 from stateward.kinds import BLOB, LANGGRAPH_ITEM, LANGGRAPH_THREAD, SHARED, THREAD, USER
 from stateward.ops import Entity, Head
 
@@ -31,6 +31,7 @@ KINDS = {
 }
 STATUSES = {  # of threads, by the status that says whose they are
     adk.STATUS: KeptState(adk.session, adk.document, adk.event),
+    claude.STATUS: KeptState(claude.session, claude.document, claude.entry),
     strands.STATUS: KeptState(strands.session, strands.document, strands.message),
 }
 

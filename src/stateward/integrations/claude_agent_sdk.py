@@ -1,0 +1,281 @@
+"""The Claude Agent SDK: `pip install 'stateward[claude-agent-sdk]'`.
+
+    sessions = StatewardSessionStore(store, user="u-42")
+    options = ClaudeAgentOptions(session_store=sessions, resume=session_id)
+    async for message in query(prompt="Medium rare, please.", options=options): ...
+
+A transcript is a Stateward thread: every line of it is one of its messages, kept as it was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from stateward.codec import Retention, decode, encode_document, seconds
+from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.integrations.bridge import AnyStore, OnAnyStore
+from stateward.integrations.kept.adk import parts_of
+from stateward.integrations.kept.claude import STATUS, thread_id
+from stateward.kinds import THREAD
+from stateward.layers.outage.answers import Suppressed
+from stateward.ops import (
+    Absent,
+    Applied,
+    Check,
+    CommitsAt,
+    Conflict,
+    Found,
+    Head,
+    KeyReused,
+    List,
+    Log,
+    Put,
+    SetHead,
+    Value,
+    Write,
+)
+from stateward.options import UNSAID, Unsaid, Whose, owner_of
+from stateward.state.handle import DERIVED
+from stateward.state.refusals import stored
+
+try:
+    from claude_agent_sdk import fold_session_summary
+    from claude_agent_sdk.types import (
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+    )
+except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
+    raise InvalidInput(
+        "StatewardSessionStore needs the Claude Agent SDK; install it with: "
+        "pip install 'stateward[claude-agent-sdk]'"
+    ) from error
+
+REMEMBERED = 64  # transcripts: those that were read or written here last
+
+Entry = dict[str, Any]
+
+
+class Seen(NamedTuple):
+    """A transcript as it was last read or written here: enough to add to it without reading it."""
+
+    head: Head
+    uuids: set[str]  # of lines that are stored; only ever added to
+    data: dict[str, Any]  # the SDK's summary of them
+
+
+def unseen() -> Seen:
+    return Seen(Head(), set(), {})
+
+
+class StatewardSessionStore(OnAnyStore):
+    """The transcripts of the Claude Agent SDK, kept in a store. Making one asks the store nothing.
+
+    A line is known by its `uuid`: it is stored once, however often, in whatever batches and by how
+    many processes it is brought. Lines without one are stored as often as they come, but for the
+    SDK's repetition of a batch that has failed. The summary that lists show is derived from the
+    lines and stored with them, in one commit, so that no race can lose it.
+
+    Lines added while the store does not answer are kept locally as the store's policy says;
+    reading then raises `StoreUnavailable`, never an empty transcript.
+    """
+
+    def __init__(
+        self, store: AnyStore, *, user: Whose = UNSAID, retain: Retention | Unsaid = UNSAID
+    ) -> None:
+        super().__init__(store)
+        self._user, self._retain = user, retain
+        self._owner = owner_of(user)
+        if not isinstance(retain, Unsaid):
+            seconds(retain)
+        self._seen: dict[str, Seen] = {}  # by the id of the thread
+        self._failed: dict[str, tuple[list[Any], str]] = {}  # a batch that may be stored, its key
+
+    def thread(self, key: SessionKey) -> Any:
+        """The thread that a transcript is; of a blocking store, a blocking one."""
+        return self._thread(thread_id(key["project_key"], key["session_id"], key.get("subpath")))
+
+    def _thread(self, id: str) -> Any:
+        return self._store.thread(id, user=self._user, retain=self._retain)
+
+    # --- what the SDK calls ---------------------------------------------------------
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Add lines to the end, adjacent, all or none; those that are stored already, not again."""
+        if not entries:
+            return
+        handle = self.thread(key).handle
+        id, lines = handle.entity.id, handle.redacted(entries)
+        failed, again = self._failed.pop(id, (None, ""))
+        name = again if failed == entries else handle.scope.world.new_id()
+        try:
+            try:
+                outcome = await self._add(handle, key, lines, name)
+            except (
+                StoreUnavailable
+            ):  # nobody can tell what is stored: the lines are kept as they are
+                outcome = await self._call(handle.append, lines, name, keep=True, takes_first=True)
+        except StoreUnavailable:
+            self._failed[id] = (list(entries), name)
+            raise
+        if not isinstance(outcome, Suppressed | KeyReused | None):  # the key: stored at another try
+            stored(outcome, handle.entity)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """The whole transcript, oldest line first; None: there is none."""
+        handle = self.thread(key).handle
+        lines: list[SessionStoreEntry] = []
+        seen = await self._read(handle, key, unseen(), lines)
+        self._remember(handle.entity.id, seen)
+        return lines if seen.head.exists else None
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """The sessions of a project, without their subagents, and when each was last changed."""
+        return [
+            {"session_id": id, "mtime": _milliseconds(found.head)}
+            async for id, found in self._sessions(project_key)
+        ]
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """The same with the SDK's summary of each. One that is behind its lines is derived anew."""
+        summaries: list[SessionSummaryEntry] = []
+        async for id, found in self._sessions(project_key, DERIVED):
+            seen = _summarised(found.head, found.documents.get(DERIVED))
+            if seen.head.version < found.head.version:
+                key: SessionKey = {"project_key": project_key, "session_id": id}
+                seen = await self._read(self.thread(key).handle, key, seen)
+            if seen.head.exists:
+                mtime = _milliseconds(found.head)
+                summaries.append({"session_id": id, "mtime": mtime, "data": dict(seen.data)})
+        return summaries
+
+    async def delete(self, key: SessionKey) -> None:
+        """Remove a transcript; with a session, those of its subagents."""
+        thread = self.thread(key)
+        below = [] if "subpath" in key else [id async for id, _ in self._listed(f"{thread.id}/")]
+        for id in (*below, thread.id):  # a session goes last: until then it can be found again
+            await self._call(self._thread(id).delete)
+            self._seen.pop(id, None)
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """The paths of a session's subagents."""
+        prefix = f"{thread_id(key['project_key'], key['session_id'])}/"
+        return [id.removeprefix(prefix) async for id, _ in self._listed(prefix)]
+
+    # --- how --------------------------------------------------------------------------
+
+    async def _add(self, handle: Any, key: SessionKey, lines: Sequence[Entry], name: str) -> Any:
+        """Commit what is new of some lines with the summary of all; None: nothing is."""
+        id = handle.entity.id
+        seen = self._seen.get(id) or await self._read(handle, key, unseen())
+        while new := list(_unknown(lines, seen.uuids)):
+            head, data, adding = seen.head, seen.data, handle
+            unchanged: Check = CommitsAt(head.commits) if head.exists else Absent()
+            writes: tuple[Write, ...] = ()
+            if "subpath" not in key:
+                data = _folded(data, key, new)
+                derived = {"version": head.version + len(new), "data": data}
+                writes = (Put(DERIVED, encode_document(derived, handle.scope.limits)),)
+            if not head.exists:  # it is created with its retention, which need not be set
+                writes = (*writes, SetHead(status=STATUS))
+                adding = replace(handle, sets_retain=False)
+            outcome = await self._call(
+                adding.append, new, name, (unchanged,), writes, keep=True, takes_first=True
+            )
+            if type(outcome) is Applied:
+                at = {"exists": True, "version": outcome.version, "stamp": outcome.stamp}
+                seen.uuids.update(_uuids(new))
+                now = replace(head, **at, commits=head.commits + 1)
+                self._remember(id, Seen(now, seen.uuids, data))
+            if type(outcome) is not Conflict:
+                return outcome
+            seen = await self._read(handle, key, seen)
+        self._remember(id, seen)
+        return None
+
+    async def _read(
+        self, handle: Any, key: SessionKey, seen: Seen, lines: list[Any] | None = None
+    ) -> Seen:
+        """What a transcript is by now, from where it was seen; its new lines go into `lines`."""
+        page = handle.scope.capabilities.page
+        old, uuids, data = seen
+        log = Log(old.version, first=page, stamp=old.stamp or None, details=True)
+        fetched = await self._call(handle.fetch, log)
+        head = fetched.head
+        same = (head.exists, head.life, head.label) == (old.exists, old.life, old.label)
+        if fetched.reset or (old.exists and not same):
+            return await self._read(handle, key, unseen(), lines)  # it was rewritten, or dropped
+        while True:
+            new = [decode(entry.body) for entry in fetched.entries]
+            uuids.update(_uuids(new))
+            if lines is not None:
+                lines += new
+            if "subpath" not in key:
+                data = _folded(data, key, new)
+            if len(new) < page:
+                return Seen(head, uuids, data)
+            log = Log(fetched.entries[-1].seq, head.version, first=page, details=True)
+            fetched = await self._call(handle.fetch, log)
+
+    def _remember(self, id: str, seen: Seen) -> None:
+        self._seen.pop(id, None)
+        self._seen[id] = seen
+        while len(self._seen) > REMEMBERED:
+            del self._seen[next(iter(self._seen))]
+
+    async def _sessions(
+        self, project_key: str, *documents: str
+    ) -> AsyncIterator[tuple[str, Found]]:
+        prefix = thread_id(project_key, "")
+        async for id, found in self._listed(prefix, *documents):
+            if "/" not in id.removeprefix(prefix):
+                yield parts_of(id)[-1], found
+
+    async def _listed(self, prefix: str, *documents: str) -> AsyncIterator[tuple[str, Found]]:
+        scope = self._store.sections["threads"]
+        op = List(
+            scope.namespace, kind=THREAD, owner=self._owner, prefix=prefix, documents=documents
+        )
+        async for page in self._each(scope.pages(op)):
+            for found in page.entities:
+                yield found.entity.id, found
+
+
+def _milliseconds(head: Head) -> int:
+    return int(head.updated * 1000)
+
+
+def _uuids(entries: Iterable[Entry]) -> Iterable[str]:
+    return (uuid for entry in entries if isinstance(uuid := entry.get("uuid"), str))
+
+
+def _unknown(entries: Iterable[Entry], known: set[str]) -> Iterable[Entry]:
+    """Those that are not stored, each once; without a uuid nobody can tell, so it is new."""
+    among: set[str] = set()
+    for entry in entries:
+        uuid = entry.get("uuid")
+        if not isinstance(uuid, str):
+            yield entry
+        elif uuid not in known and uuid not in among:
+            among.add(uuid)
+            yield entry
+
+
+def _folded(data: dict[str, Any], key: SessionKey, entries: list[Any]) -> dict[str, Any]:
+    """The SDK's summary with more lines; what was before stays as it was."""
+    before: SessionSummaryEntry = {"session_id": key["session_id"], "mtime": 0, "data": data}
+    return fold_session_summary(before, key, entries)["data"]
+
+
+def _summarised(head: Head, value: Value | None) -> Seen:
+    """As far as the stored summary goes: it is there only if nothing was rewritten since."""
+    if value is None:
+        return unseen()
+    derived = decode(value.json)
+    stamp = head.stamp if derived["version"] == head.version else ""
+    return Seen(replace(head, version=derived["version"], stamp=stamp), set(), derived["data"])
