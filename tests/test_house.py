@@ -36,7 +36,7 @@ FLOORS = (
     ("engines",),
     ("observe",),
     ("layers", "volumes"),
-    ("context", "state"),
+    ("context", "shapes", "state"),
     ("options", "store", "__init__"),
     (
         *("transfer", "integrations", "repeats", "why", "audit", "benchmark", "server", "cli"),

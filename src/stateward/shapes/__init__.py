@@ -1,0 +1,210 @@
+"""One conversation in the shape that a provider or framework takes.
+
+    translate(messages, "anthropic").messages
+
+Messages may come in any known shape, mixed. One that has the wanted shape already is given as it
+was stored. What the target cannot hold is named in `lost`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from re import Pattern
+from typing import Any, Literal, NamedTuple, get_args
+
+from msgspec import Struct
+
+from stateward.errors import InvalidInput
+from stateward.shapes import (
+    agent_framework,
+    anthropic,
+    bedrock,
+    gemini,
+    langchain,
+    llama_index,
+    openai_chat,
+    openai_responses,
+    pydantic_ai,
+)
+from stateward.shapes.blocks import MEDIA
+from stateward.shapes.pairs import paired
+from stateward.shapes.parts import Message, Said
+from stateward.shapes.sources import Lost, Sources
+
+__all__ = ["Lost", "Shape", "Translation", "shape_of", "translate"]
+
+Shape = Literal[
+    "openai",
+    "openai-responses",
+    "anthropic",
+    "bedrock",
+    "gemini",
+    "langchain",
+    "pydantic-ai",
+    "agent-framework",
+    "llama-index",
+]
+
+
+class Translation(Struct, frozen=True):
+    """A conversation in another shape.
+
+    `system` is the text of its system prompts, where the shape has no such messages; `lost` names
+    what the shape cannot hold.
+    """
+
+    messages: list[dict[str, Any]]
+    lost: tuple[Lost, ...] = ()
+    system: str | None = None
+
+
+class Target(NamedTuple):
+    """How one shape is written."""
+
+    kept: Callable[[Said], Message | None]
+    write: Callable[[Sequence[Said], Sources], list[Message]]
+    ids: Pattern[str]
+
+
+TARGETS: dict[str, Target] = {
+    "openai": Target(openai_chat.kept, openai_chat.write, openai_chat.IDS),
+    "openai-responses": Target(openai_responses.kept, openai_responses.write, openai_responses.IDS),
+    "anthropic": Target(anthropic.kept, anthropic.write, anthropic.IDS),
+    "bedrock": Target(bedrock.kept, bedrock.write, bedrock.IDS),
+    "gemini": Target(gemini.kept, gemini.write, gemini.IDS),
+    "langchain": Target(langchain.kept, langchain.write, langchain.IDS),
+    "pydantic-ai": Target(pydantic_ai.kept, pydantic_ai.write, pydantic_ai.IDS),
+    "agent-framework": Target(agent_framework.kept, agent_framework.write, agent_framework.IDS),
+    "llama-index": Target(llama_index.kept, llama_index.write, llama_index.IDS),
+}
+
+READERS: dict[str, Callable[[Message], Said | list[Said]]] = {
+    "plain": openai_chat.read,
+    "openai": openai_chat.read,
+    "openai-responses": openai_responses.read,
+    "anthropic": anthropic.read,
+    "claude": anthropic.read_entry,
+    "bedrock": bedrock.read,
+    "strands": bedrock.read,
+    "gemini": gemini.read,
+    "adk": gemini.read_event,
+    "langchain": langchain.read,
+    "pydantic-ai": pydantic_ai.read,
+    "agent-framework": agent_framework.read,
+    "llama-index": llama_index.read,
+}
+
+ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool"}
+ROLES |= {role: role for role in ("system", "developer", "user", "assistant", "tool")}
+CHAT = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal", "audio"})
+ENTRY = frozenset({"uuid", "leafUuid", "sessionId", "parentUuid"})
+BEDROCK = frozenset({"toolUse", "toolResult", "reasoningContent", "cachePoint", *bedrock.FORMATS})
+RESPONSES = frozenset({"input_text", "output_text", "input_image", "input_file"})
+ANTHROPIC = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "document"})
+
+
+def shape_of(message: Mapping[str, Any]) -> str | None:
+    """The shape of a message: one of `translate`'s targets, or what it can read besides.
+
+    Those are `plain` (a role and text, as several providers have it), `strands`, `adk` and
+    `claude`. None: it has no known shape.
+    """
+    role, kind = message.get("role"), message.get("type")
+    content = message.get("content")
+    if len(message) == 2 and type(content) is str and type(role) is str:
+        return "openai" if role in ("tool", "function") else "plain"
+    if "strands" in message:
+        return "strands"
+    if message.get("kind") in ("request", "response") and "parts" in message:
+        return "pydantic-ai"
+    if type(role) is str:
+        return _shape_by_role(message, kind, content)
+    if "author" in message and ("invocation_id" in message or "actions" in message):
+        return "adk"
+    if not ENTRY.isdisjoint(message):
+        return "claude"
+    if type(message.get("contents")) is list:
+        return "agent-framework"
+    if langchain.MESSAGE in message or langchain.unwrapped(dict(message))[0] in langchain.ROLES:
+        return "langchain"
+    if type(message.get("parts")) is list:
+        return "gemini"
+    return "openai-responses" if type(kind) is str else None
+
+
+def _shape_by_role(message: Mapping[str, Any], kind: Any, content: Any) -> str | None:
+    if type(message.get("contents")) is list:
+        return "agent-framework"
+    if type(message.get("blocks")) is list:
+        return "llama-index"
+    if type(message.get("parts")) is list:
+        return "gemini"
+    if "stop_reason" in message:
+        return "anthropic"
+    if kind == "message":
+        return "openai-responses"
+    if not CHAT.isdisjoint(message) or message["role"] in ("tool", "function"):
+        return "openai"
+    if type(content) is list:
+        return next((found for block in content if (found := _shape_by_block(block))), "plain")
+    return "plain" if type(content) is str else None
+
+
+def _shape_by_block(block: Any) -> str | None:
+    """None: it looks the same in several shapes."""
+    if not isinstance(block, Mapping):
+        return None
+    kind = block.get("type")
+    if kind is None:
+        return "bedrock" if "text" in block or not BEDROCK.isdisjoint(block) else None
+    if kind in RESPONSES:
+        return "openai-responses"
+    if kind in ANTHROPIC or "source" in block:
+        return "anthropic"
+    return "openai" if kind in MEDIA or kind == "refusal" else None
+
+
+def translate(messages: Sequence[Message], shape: Shape | str) -> Translation:
+    """The conversation in that shape.
+
+    Every tool call is followed by its result, whatever lay between them. One that was never
+    answered, and a result without a call, are left out and named, because no provider takes them;
+    calls at the very end stay, for their results are still to come.
+    """
+    target = TARGETS.get(shape)
+    if target is None:
+        known = ", ".join(repr(name) for name in get_args(Shape))
+        raise InvalidInput(f"there is no shape {shape!r}; known are {known}")
+    read = [_read(message) for message in messages]
+    kept = [target.kept(saids[0]) if saids else None for saids in read]
+    if all(own is not None for own, saids in zip(kept, read, strict=True) if _speaks(saids)):
+        return Translation([own for own in kept if own is not None])
+    sources = Sources(read, kept)
+    known_saids: list[Said] = []
+    for home, saids in enumerate(read):
+        for said in saids:
+            role = ROLES.get(said.role)
+            if role is not None:
+                said.role = role
+                known_saids.append(said)
+            elif said.parts or said.shape == "":
+                why = f"nobody knows the role {said.role!r}" if said.role else "of no known shape"
+                sources.lose_message(home, "message", why)
+    written = target.write(paired(known_saids, sources, target.ids), sources)
+    lost = tuple(sorted(sources.lost, key=lambda each: (each.number, each.part)))
+    return Translation(written, lost, "\n\n".join(sources.system) or None)
+
+
+def _speaks(saids: Sequence[Said]) -> bool:
+    return any(said.parts or said.shape not in ("adk", "claude") for said in saids)
+
+
+def _read(message: Message) -> list[Said]:
+    shape = shape_of(message)
+    if shape is None:
+        return [Said("", [], raw=message)]
+    found = READERS[shape](message)
+    saids = found if isinstance(found, list) else [found]
+    for said in saids:
+        said.shape, said.raw = shape, message
+    return saids or [Said("user", [], shape=shape, raw=message)]

@@ -1,0 +1,119 @@
+"""`anthropic`: messages of Anthropic's API, and the entries of Claude's transcripts around them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from stateward.shapes.blocks import read_content
+from stateward.shapes.parts import (
+    CallPart,
+    MediaPart,
+    Message,
+    ResultPart,
+    Said,
+    SaidPart,
+    TextPart,
+    ThinkingPart,
+    arguments_object,
+    data_bytes,
+    mapped,
+    plain_text,
+    text_of,
+)
+from stateward.shapes.sources import Sources, alternated, what
+
+IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+NAME = "Anthropic"
+ROLES = ("user", "assistant")
+IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+
+
+def read(message: Message) -> Said:
+    role = text_of(message.get("role"))
+    return Said(role, read_content(message.get("content")), turn=text_of(message.get("id")))
+
+
+def read_entry(entry: Message) -> Said:
+    """An entry of a transcript; one that is no message says nothing."""
+    message = mapped(entry.get("message"))
+    if entry.get("type") not in ROLES or message.get("role") not in ROLES:
+        return Said("", [])
+    return read(dict(message))
+
+
+def kept(said: Said) -> Message | None:
+    raw = said.raw
+    if said.shape == "claude":
+        raw = dict(mapped(raw.get("message")))
+    elif said.shape == "plain":
+        return raw if raw["role"] in ROLES and raw.keys() == {"role", "content"} else None
+    elif said.shape != "anthropic":
+        return None
+    if raw.get("role") not in ROLES:
+        return None
+    answer = "model" in raw or said.shape == "claude"  # as the API gave it: more than it takes
+    return {"role": raw["role"], "content": raw.get("content", [])} if answer else raw
+
+
+def write(saids: Sequence[Said], sources: Sources) -> list[Message]:
+    return alternated(saids, sources, NAME, ("assistant", "content"), _block)
+
+
+def _block(part: SaidPart, sources: Sources) -> Message | None:
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text} if part.text else None
+    if isinstance(part, CallPart):
+        if part.signature:
+            sources.lose(part, "signature", f"{NAME} has no place for it")
+        input = arguments_object(part)
+        return {"type": "tool_use", "id": part.id, "name": part.name, "input": input}
+    if isinstance(part, ResultPart):
+        failed = {"is_error": True} if part.failed else {}
+        content = _content(part, sources)
+        return {"type": "tool_result", "tool_use_id": part.id, "content": content, **failed}
+    if isinstance(part, MediaPart) and (held := _media(part)):
+        return held
+    if isinstance(part, ThinkingPart) and part.provider == "anthropic" and part.signature:
+        if part.redacted:
+            return {"type": "redacted_thinking", "data": part.signature}
+        return {"type": "thinking", "thinking": part.text, "signature": part.signature}
+    why = "takes only what it signed" if isinstance(part, ThinkingPart) else "has no block for it"
+    sources.lose(part, what(part), f"{NAME} {why}")
+    return None
+
+
+def _content(result: ResultPart, sources: Sources) -> str | list[Message]:
+    if len(result.content) == 1 and (text := plain_text(result.content)):
+        return text
+    found: list[Message] = []
+    for part in result.content:
+        held = _media(part) if isinstance(part, MediaPart) else None
+        if held is not None:
+            found.append(held)
+        elif text := plain_text([part]):
+            found.append({"type": "text", "text": text})
+        elif not isinstance(part, TextPart):
+            sources.lose(result, what(part), f"a result of {NAME} has no block for it")
+    return found or ""
+
+
+def _media(part: MediaPart) -> Message | None:
+    if part.kind == "image" and part.url:
+        return {"type": "image", "source": {"type": "url", "url": part.url}}
+    if part.kind == "image" and part.media_type in IMAGES:
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+        return {"type": "image", "source": source}
+    if part.kind != "document" or part.file_id:
+        return None
+    named = {"title": part.name} if part.name else {}
+    if part.url:
+        return {"type": "document", "source": {"type": "url", "url": part.url}, **named}
+    if part.media_type == "application/pdf":
+        source = {"type": "base64", "media_type": part.media_type, "data": part.data}
+        return {"type": "document", "source": source, **named}
+    if part.media_type == "text/plain":
+        text = data_bytes(part).decode("utf-8", "replace")
+        source = {"type": "text", "media_type": part.media_type, "data": text}
+        return {"type": "document", "source": source, **named}
+    return None

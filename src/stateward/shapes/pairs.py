@@ -1,0 +1,135 @@
+"""Calls of tools with their results behind them, each with an id: what every provider demands."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import blake2b
+from re import Pattern
+
+from msgspec.structs import replace
+
+from stateward.shapes.parts import CallPart, ResultPart, Said, SaidPart, TextPart, ThinkingPart
+from stateward.shapes.sources import Sources, what
+
+ITEMS = "openai-responses"  # one answer of the model is several items
+
+
+def paired(saids: Sequence[Said], sources: Sources, ids: Pattern[str]) -> list[Said]:
+    """Messages in which the results of a call follow it, and nothing is unpaired.
+
+    Calls at the very end whose results are still to come stay. `ids` is what the target takes for
+    an id; another id becomes its digest.
+    """
+    turns = _merged([said for said in saids if said.parts])
+    open_calls: dict[str, tuple[int, int]] = {}  # turn and place, by id
+    unnamed: dict[str, list[str]] = {}  # ids that were made, by the tool's name
+    answers: dict[
+        int, list[SaidPart]
+    ] = {}  # by the turn that calls, in the order in which they came
+    answered: set[tuple[int, int]] = set()
+    taken: set[str] = set()
+    for at, turn in enumerate(turns):
+        for place, part in enumerate(turn.parts):
+            if isinstance(part, CallPart) and turn.role == "assistant":
+                id = part.id
+                if not id:
+                    id = _made_id(part, place, taken)
+                    unnamed.setdefault(part.name, []).append(id)
+                taken.add(id)
+                open_calls[id] = (at, place)
+                turn.parts[place] = sources.exchange(part, replace(part, id=id))
+            elif isinstance(part, ResultPart):
+                made = unnamed.get(part.name)
+                id = part.id or (made.pop(0) if made else "")
+                id = id if id in open_calls else _known_by_digest(id, open_calls)
+                where = open_calls.pop(id, None)
+                if where is None:
+                    why = "its call is not in the conversation, or was answered before"
+                    sources.lose(part, "result", why)
+                    continue
+                call = turns[where[0]].parts[where[1]]
+                assert isinstance(call, CallPart)
+                answer = replace(part, id=id, name=part.name or call.name)
+                answers.setdefault(where[0], []).append(sources.exchange(part, answer))
+                answered.add(where)
+    ended = _end(turns)
+    found: list[Said] = []
+    for at, turn in enumerate(turns):
+        parts: list[SaidPart] = []
+        for place, part in enumerate(turn.parts):
+            if isinstance(part, ResultPart):
+                continue  # it stands behind its call
+            if isinstance(part, CallPart | ThinkingPart) and turn.role != "assistant":
+                sources.lose(part, what(part), "only the model calls and thinks")
+                continue
+            if isinstance(part, CallPart) and at < ended and (at, place) not in answered:
+                why = "it has no result, and no provider takes a call without one"
+                sources.lose(part, "call", why)
+                continue
+            parts.append(_fitted(part, sources, ids))
+        if parts:
+            found.append(replace(turn, parts=parts))
+        if at in answers:
+            found.append(Said("tool", [_fitted(part, sources, ids) for part in answers[at]]))
+    return found
+
+
+def _merged(saids: Sequence[Said]) -> list[Said]:
+    """One message for each answer of the model, also where its shape cuts answers into pieces."""
+    found: list[Said] = []
+    for said in saids:
+        last = found[-1] if found else None
+        if last is not None and last.role == said.role == "assistant" and _belong(last, said):
+            found[-1] = replace(last, parts=[*last.parts, *said.parts])
+        else:
+            found.append(replace(said, parts=list(said.parts)))
+    return found
+
+
+def _belong(one: Said, other: Said) -> bool:
+    if one.turn and one.turn == other.turn:
+        return True
+    words = all(isinstance(part, TextPart) for part in (*one.parts, *other.parts))
+    return one.shape == other.shape == ITEMS and not words
+
+
+def _made_id(part: CallPart, place: int, taken: set[str]) -> str:
+    """The same in every window of a conversation: from what is called, and where in its message."""
+    called = json.dumps([place, part.name, part.arguments], sort_keys=True, default=str)
+    id = digest(called)
+    number = 2
+    while id in taken:
+        id = digest(f"{called} {number}")
+        number += 1
+    return id
+
+
+def digest(id: str) -> str:
+    """An id that every provider takes."""
+    return "call_" + blake2b(id.encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def _known_by_digest(id: str, open_calls: dict[str, tuple[int, int]]) -> str:
+    """The call that a target with other ids has answered."""
+    if id.startswith("call_"):
+        for known in open_calls:
+            if digest(known) == id:
+                return known
+    return id
+
+
+def _fitted(part: SaidPart, sources: Sources, ids: Pattern[str]) -> SaidPart:
+    if not isinstance(part, CallPart | ResultPart) or ids.fullmatch(part.id):
+        return part
+    if isinstance(part, CallPart):
+        sources.lose(part, "id", f"the target does not take {part.id!r}: {digest(part.id)}")
+    return sources.exchange(part, replace(part, id=digest(part.id)), altered=True)
+
+
+def _end(turns: Sequence[Said]) -> int:
+    """The first turn after which nothing came but results: its calls may still be answered."""
+    at = len(turns)
+    while at and all(isinstance(part, ResultPart) for part in turns[at - 1].parts):
+        at -= 1
+    return max(0, at - 1)
