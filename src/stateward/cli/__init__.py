@@ -42,6 +42,7 @@ COMMANDS = {
     "effect resolve": "say what became of an effect that nobody knows the end of",
     "effect show": "show one effect: what was intended, what became of it",
     "health": "say whether a store answers, and how it is set up",
+    "import": "put the conversations of another framework into a store",
     "inspect": "show what a store holds, and how it does",
     "key": "make, show and revoke the keys that a service is asked with",
     "lock": "locks and leaders: who holds them",
@@ -86,7 +87,11 @@ COMMANDS = {
     "workflow show": "show one workflow: its input, its steps, what it waits for",
     "workflow signal": "tell a workflow something that it waits for",
 }
-MODULES = {"audit": "audit.command", "waiting": "open_questions"}  # of another name than theirs
+MODULES = {  # of another name than theirs
+    "audit": "audit.command",
+    "import": "imports",
+    "waiting": "open_questions",
+}
 NOUNS = ("effect", "lock", "operations", "task", "thread", "user", "workflow")
 
 EXAMPLES = """\

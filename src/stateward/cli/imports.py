@@ -1,0 +1,102 @@
+"""`stateward import`: the conversations of another framework, moved into a store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import msgspec
+
+from stateward.cli.common import FAILED, OK, Bar, add_by, who
+from stateward.cli.verbs import opened
+from stateward.engines.registry import parse
+from stateward.errors import InvalidInput
+from stateward.transfer.moves.mover import ImportReport, import_from
+
+DAY = 86_400.0
+SHOWN = 20  # refused conversations that are shown; --json has more
+
+EXAMPLES = """\
+SOURCE is what the conversations are in, and where:
+  jsonl:FILE              a message on each line: {"thread": …, "user": …, "at": …, "message": …}
+
+Each conversation becomes what its framework's adapter would have stored, so the same agent goes on
+with its next turn. If it is interrupted, run it again. A second run adds what is new in the source.
+A conversation that has gone on in the target meanwhile is refused and named, and the others go on:
+then the exit code is 1. Nothing is ever overwritten, and the source is only read.
+
+examples:
+  stateward import jsonl:messages.jsonl sqlite:///agents.db --dry-run
+  stateward import jsonl:messages.jsonl sqlite:///agents.db --user u-42
+  stateward import jsonl:messages.jsonl sqlite:///agents.db --user-pattern '^([^:]+):' --json"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("source", metavar="SOURCE", help="where they are, e.g. jsonl:messages.jsonl")
+    add("target", metavar="TARGET_URL", help="the store that they are put into")
+    add("--namespace", default="default", metavar="NAME", help="into which one (default: default)")
+    add("--user", metavar="ID", help="whose they are, where the source does not say it")
+    pattern = "a regular expression whose one group is the user in a conversation's id"
+    add("--user-pattern", metavar="REGEX", help=pattern)
+    kept = "keep each so long after its last message, or the import (default: for ever)"
+    add("--retain", type=float, metavar="DAYS", help=kept)
+    add("--again", action="store_true", help="also what was deleted in the target since")
+    add("--dry-run", action="store_true", help="only say what would be done")
+    add_by(add)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.retain is not None and not 0 < options.retain < 36_500:
+        raise InvalidInput(f"--retain is a number of days above 0, not {options.retain}")
+    url = parse(options.target)
+    with Bar() as bar:
+        report = import_from(
+            options.source,
+            url.text,
+            namespace=options.namespace,
+            user=options.user,
+            user_pattern=options.user_pattern,
+            retain=None if options.retain is None else options.retain * DAY,
+            again=options.again,
+            dry_run=options.dry_run,
+            progress=bar.fill if bar.watched else None,
+        )
+    if report.moved and not report.dry_run:
+        with opened(url, report.namespace) as store:
+            detail = {"source": report.source, "added": report.added}
+            store.operations.record(
+                who(options), options.command, "namespace", report.namespace, detail=detail
+            )
+    if options.json:
+        print(json.dumps(msgspec.to_builtins(report)))
+    else:
+        say(report)
+    return OK if report.is_equal and not report.refused else FAILED
+
+
+def say(report: ImportReport) -> None:
+    """Counts, digests, and what must be known besides."""
+    verb = "would be imported" if report.dry_run else "imported"
+    print(f"{report.target}: {verb} from {report.source}")
+    print(
+        f"  {report.moved:,} conversations with {report.added:,} new items, "
+        f"{report.there:,} that were there already, {report.refused:,} refused"
+    )
+    print(f"  the source has {report.threads:,}, {report.items:,} items, {report.bytes:,} bytes")
+    if report.anonymous:
+        print(f"  {report.anonymous:,} are nobody's: --user or --user-pattern says whose they are")
+    if report.erased:
+        print(f"  {report.erased:,} left out: their users were erased since")
+    for lost in report.lost:
+        print(f"  not imported: {lost}")
+    if report.dry_run:
+        print(f"  nothing was written; digest of the source: {report.digest}")
+    elif report.is_equal:
+        print(f"  digest of source and target: {report.digest}")
+    else:
+        print(f"  NOT EQUAL: digest of the source {report.digest}, of the target {report.read}")
+    for refused in report.refusals[:SHOWN]:
+        print(f"  refused {refused.id!r}: {refused.why}")
+    if report.refused > SHOWN:
+        print(f"  … and {report.refused - SHOWN:,} more; --json names them")

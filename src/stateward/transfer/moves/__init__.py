@@ -1,0 +1,1 @@
+"""Conversations of other frameworks, moved into a store: what `stateward import` does."""

@@ -1,0 +1,27 @@
+"""Which sources there are, by the word before the colon: `openai-agents:sqlite:///old.db`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import cast
+
+from stateward.engines.url import did_you_mean
+from stateward.errors import InvalidInput
+from stateward.transfer.moves.foreign import ForeignStore
+
+# The modules whose `open_source` makes a source of what follows the colon.
+SOURCES = {
+    "jsonl": "json_lines",
+}
+
+
+def open_source(text: str) -> ForeignStore:
+    """A source, opened; nothing of a framework is imported before it is named."""
+    scheme, _, rest = text.partition(":")
+    if scheme not in SOURCES or not rest:
+        raise InvalidInput(
+            f"there is nothing to import from {scheme!r}{did_you_mean(scheme, SOURCES)}: a source "
+            f"begins with one of {', '.join(f'{name}:' for name in SOURCES)}"
+        )
+    module = import_module(f"stateward.transfer.moves.{SOURCES[scheme]}")
+    return cast(ForeignStore, module.open_source(rest))

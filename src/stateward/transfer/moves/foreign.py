@@ -1,0 +1,133 @@
+"""What is moved in: conversations as another framework, or a file, keeps them.
+
+A new source is a class of the shape of `ForeignStore`, and a line in `catalogue.py`. Most sources
+say which entries and documents a conversation has here, as their adapter would have stored them,
+and `EntityWriter` does the rest. One whose adapter writes in a way of its own brings a `Writer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from stateward.codec import Limits, encode_messages
+from stateward.engine import SyncEngine
+from stateward.engines.url import EngineURL
+from stateward.kinds import THREAD
+from stateward.transfer.erasures import Erasures
+
+LIMITS = Limits()
+
+
+class ForeignThread(Struct, frozen=True, kw_only=True):
+    """A conversation by the address that it gets here. Times are seconds since 1970."""
+
+    id: str
+    owner: str = ""  # "": nobody's
+    kind: str = THREAD
+    status: str = ""  # of the head, where an adapter knows its own by it
+    created: float | None = None
+    updated: float | None = None
+    refused: str = ""  # why it cannot be moved, if it cannot
+
+
+class ForeignItem(NamedTuple):
+    """One entry of a conversation's log, in the JSON text that the adapter would have stored."""
+
+    body: str
+    at: float | None = None  # None: the source does not say when
+
+
+class ForeignStore(Protocol):
+    """Where conversations come from. May be read as often as is asked, in the same order.
+
+    A conversation whose items or documents raise `InvalidInput` is refused, and the others go on.
+    """
+
+    name: str  # for people: without a password
+    lost: tuple[str, ...]  # what it has that cannot be held here, in words
+
+    def size(self) -> int:
+        """About how many items there are, to tell how far the moving has come."""
+
+    def threads(self) -> Iterator[ForeignThread]:
+        """Every conversation, once."""
+
+    def items(self, thread: ForeignThread) -> Iterator[ForeignItem]:
+        """Its log, oldest first, read little by little."""
+
+    def documents(self, thread: ForeignThread) -> Mapping[str, str]:
+        """What stands beside the log, by name, as JSON text."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+class ForeignMessages:
+    """Of sources that have messages and nothing beside them."""
+
+    lost: tuple[str, ...] = ()
+
+    def documents(self, thread: ForeignThread) -> Mapping[str, str]:
+        return {}
+
+
+def message_body(message: object) -> str:
+    """A message as a thread keeps it; raises `InvalidInput` if it is none, or is too large."""
+    return encode_messages((message,), LIMITS)[0]
+
+
+# --- what becomes of them -----------------------------------------------------------------
+
+Fate = Literal["moved", "there", "erased", "refused"]
+
+
+class Moved(NamedTuple):
+    """What became of one conversation, or would."""
+
+    thread: ForeignThread
+    fate: Fate
+    why: str = ""  # it was refused
+    items: int = 0  # of the source
+    added: int = 0  # of them, this time
+    bytes: int = 0  # of the source
+    digest: str = ""  # over what the source has
+    read: str = ""  # over what the target reads back
+
+
+class Writer(Protocol):
+    """What puts conversations into a store, each as its adapter keeps it.
+
+    What was moved before is not moved again. A conversation that cannot be moved without harm is
+    refused, and the others go on.
+    """
+
+    def move(self, threads: Sequence[ForeignThread], *, dry_run: bool) -> Iterator[Moved]:
+        """What became of each of these, in their order; with `dry_run` nothing is written."""
+
+
+class Terms(NamedTuple):
+    """What whoever moves has said, for all conversations."""
+
+    namespace: str
+    retain: float | None = None  # seconds, counted from the import; None: for ever
+    again: bool = False  # also what was deleted in the target since it was moved
+
+
+class MoveTarget(NamedTuple):
+    """Where conversations go to, opened."""
+
+    url: EngineURL
+    engine: SyncEngine
+    erasures: Erasures  # whom nothing may bring back
+    terms: Terms
+
+
+@runtime_checkable
+class BringsWriter(Protocol):
+    """A source whose adapter writes in a way of its own."""
+
+    def writer(self, target: MoveTarget) -> Writer:
+        """What is to be asked instead of `EntityWriter`; closed with the source."""

@@ -1,0 +1,243 @@
+"""A whole source into a namespace, and what became of it.
+
+    from stateward.transfer.moves.mover import import_from
+
+    import_from("openai-agents:sqlite:///conversations.db", "sqlite:///agents.db")
+
+This blocks; from an event loop call it with `asyncio.to_thread`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from hashlib import blake2b
+from itertools import islice
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from stateward.codec import Retention, check_id, seconds
+from stateward.engine import Creates, SyncEngine
+from stateward.engines.registry import create_sync_engine, looking, parse
+from stateward.engines.url import EngineURL
+from stateward.errors import InvalidInput, StateConflictError
+from stateward.kinds import SHARED
+from stateward.ops import Fetch, Fetched
+from stateward.transfer.backup import Progress, opened
+from stateward.transfer.erasures import Erasures, marker
+from stateward.transfer.moves.catalogue import open_source
+from stateward.transfer.moves.entity_writer import EntityWriter
+from stateward.transfer.moves.foreign import (
+    BringsWriter,
+    ForeignItem,
+    ForeignStore,
+    ForeignThread,
+    Moved,
+    MoveTarget,
+    Terms,
+)
+from stateward.transfer.source import Source
+from stateward.world import World
+
+TOGETHER = 50  # conversations that are looked at in one round trip
+NAMED = 1000  # refused ones that a report names, at most
+SAID = 100  # items between two words of how far it has come
+
+
+class Refused(Struct, frozen=True):
+    """A conversation that was left as it is."""
+
+    id: str
+    why: str
+
+
+class ImportReport(Struct, frozen=True, kw_only=True):
+    """What an import did; or, with `dry_run`, what it would do."""
+
+    source: str
+    target: str
+    namespace: str
+    dry_run: bool
+    threads: int = 0  # of the source
+    items: int = 0  # of the source, but for refused ones
+    bytes: int = 0  # of JSON text in them
+    moved: int = 0  # conversations that got items
+    added: int = 0  # items
+    there: int = 0  # conversations that lacked nothing
+    erased: int = 0  # left out: their user was erased in the target since
+    anonymous: int = 0  # conversations that are nobody's
+    refused: int = 0
+    refusals: list[Refused] = field(default_factory=list)  # the first thousand
+    lost: tuple[str, ...] = ()  # what the source has and cannot be held here
+    digest: str = ""  # over what the source has
+    read: str = ""  # over what the target has; the same if all is well
+
+    @property
+    def is_equal(self) -> bool:
+        return self.dry_run or self.digest == self.read
+
+
+class Owners:
+    """Whose a conversation is that the source says nothing of."""
+
+    def __init__(self, user: str | None, pattern: str | None) -> None:
+        self._user = None if user is None else check_id(user, "a user")
+        try:
+            self._pattern = None if pattern is None else re.compile(pattern)
+        except re.error as error:
+            raise InvalidInput(f"the user pattern is no regular expression: {error}") from error
+        if self._pattern is not None and self._pattern.groups != 1:
+            raise InvalidInput(
+                "the user pattern needs one group, which is the user in a conversation's id, e.g. "
+                r"'^(u-\d+):'"
+            )
+
+    def of(self, thread: ForeignThread) -> ForeignThread:
+        if thread.owner or thread.kind == SHARED:
+            return thread
+        found = None if self._pattern is None else self._pattern.search(thread.id)
+        if found is not None and found[1]:
+            return replace(thread, owner=found[1])
+        if self._user is not None:
+            return replace(thread, owner=self._user)
+        if self._pattern is not None:
+            return replace(thread, refused="its id does not match --user-pattern")
+        return thread
+
+
+def import_from(
+    source: str,
+    target: str | None,
+    *,
+    namespace: str = "default",
+    user: str | None = None,
+    user_pattern: str | None = None,
+    retain: Retention = None,
+    again: bool = False,
+    dry_run: bool = False,
+    progress: Progress | None = None,
+) -> ImportReport:
+    """Put all conversations of a source into a namespace, as its adapter would have stored them.
+
+    What was imported before is not imported again, also if that run was killed; what is new in the
+    source is added, unless the conversation has gone on in the target: then it is refused, and the
+    others go on. `user` is whose a conversation is that the source says nothing of; `user_pattern`
+    finds the user in its id. `retain` is counted from now. `again` also brings what was deleted in
+    the target since.
+    """
+    terms = Terms(check_id(namespace, "a namespace"), seconds(retain), again)
+    owners, url = Owners(user, user_pattern), parse(target)
+    with closing(open_source(source)) as found, _target(url, dry_run) as engine:
+        _refuse_restoring(engine, namespace)
+        erasures = Erasures()
+        erasures.add_all(Source(engine, namespace).marks(), there=True)
+        into = MoveTarget(url, engine, erasures, terms)
+        watched = _Watched(found, progress)
+        ours = EntityWriter(watched, into)
+        writer = found.writer(into) if isinstance(found, BringsWriter) else ours
+        tally = _Tally()
+        threads = map(owners.of, found.threads())
+        while some := tuple(islice(threads, TOGETHER)):
+            for moved in writer.move(some, dry_run=dry_run):
+                tally.add(moved)
+                watched.passed(moved)
+        return tally.report(
+            source=found.name,
+            target=url.safe,
+            namespace=namespace,
+            dry_run=dry_run,
+            lost=found.lost,
+        )
+
+
+@contextmanager
+def _target(url: EngineURL, dry_run: bool) -> Iterator[SyncEngine]:
+    """The target; whoever only looks makes none, and finds nothing in one that is not there."""
+    if dry_run:
+        there: SyncEngine = create_sync_engine(url, World())
+        exists = not isinstance(there, Creates) or there.exists()
+        url = looking(url) if exists else parse("memory://")
+    with opened(url) as engine:
+        yield engine
+
+
+def _refuse_restoring(engine: SyncEngine, namespace: str) -> None:
+    (fetched,) = engine.execute((Fetch(marker(namespace)),))
+    assert isinstance(fetched, Fetched)
+    if fetched.head.exists:
+        raise StateConflictError(
+            f"a restore into the namespace {namespace!r} was not finished: run it again to its "
+            "end, or import into another --namespace"
+        )
+
+
+class _Tally:
+    """The sum of what became of all conversations."""
+
+    def __init__(self) -> None:
+        self._counts = dict.fromkeys(("moved", "there", "erased", "refused"), 0)
+        self._sums = dict.fromkeys(("threads", "items", "bytes", "added", "anonymous"), 0)
+        self._refusals: list[Refused] = []
+        self._source, self._target = blake2b(digest_size=16), blake2b(digest_size=16)
+
+    def add(self, moved: Moved) -> None:
+        self._counts[moved.fate] += 1
+        self._sums["threads"] += 1
+        if moved.fate == "refused":
+            if len(self._refusals) < NAMED:
+                self._refusals.append(Refused(moved.thread.id, moved.why))
+        elif moved.fate != "erased":
+            self._sums["items"] += moved.items
+            self._sums["bytes"] += moved.bytes
+            self._sums["added"] += moved.added
+            self._sums["anonymous"] += not moved.thread.owner
+            name = f"{moved.thread.kind}\n{moved.thread.id}\n"
+            self._source.update(f"{name}{moved.digest}\n".encode())
+            self._target.update(f"{name}{moved.read}\n".encode())
+
+    def report(
+        self, *, source: str, target: str, namespace: str, dry_run: bool, lost: tuple[str, ...]
+    ) -> ImportReport:
+        return ImportReport(
+            source=source,
+            target=target,
+            namespace=namespace,
+            dry_run=dry_run,
+            lost=lost,
+            refusals=self._refusals,
+            digest=self._source.hexdigest(),
+            read="" if dry_run else self._target.hexdigest(),
+            **self._counts,
+            **self._sums,
+        )
+
+
+class _Watched:
+    """A source, with word of how far it was read."""
+
+    def __init__(self, source: ForeignStore, progress: Progress | None) -> None:
+        self.name, self.lost = source.name, source.lost
+        self._source = source
+        self._progress = progress
+        self._total = 0 if progress is None else source.size()
+        self._done = 0
+        self.size, self.threads, self.close = source.size, source.threads, source.close
+
+    def items(self, thread: ForeignThread) -> Iterator[ForeignItem]:
+        for number, item in enumerate(self._source.items(thread)):
+            if number % SAID == 0:
+                self._say(self._done + number)
+            yield item
+
+    def documents(self, thread: ForeignThread) -> Mapping[str, str]:
+        return self._source.documents(thread)
+
+    def passed(self, moved: Moved) -> None:
+        self._done += moved.items
+        self._say(self._done)
+
+    def _say(self, done: int) -> None:
+        if self._progress is not None:
+            self._progress("importing", min(done, self._total), self._total)
