@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -188,6 +190,23 @@ def test_killed_by_the_system_it_is_gone_on_with(
     assert sum(len(messages(url, f"s-{thread}")) for thread in range(5)) == 2000
 
 
+def test_two_imports_at_once_move_everything_once(
+    path: Path, new_store: NewStore, small: None
+) -> None:
+    source, url = write(path, lines(6, 70)), new_store("sqlite")
+    start = Barrier(2)
+
+    def move(_: int) -> ImportReport:
+        start.wait(30)
+        return import_from(source, url)
+
+    with ThreadPoolExecutor(2) as both:
+        reports = list(both.map(move, range(2)))
+    assert [(one.refused, one.is_equal, one.items) for one in reports] == [(0, True, 420)] * 2
+    assert counts(import_from(source, url)) == (0, 0, 6, 0)
+    assert len(messages(url, "s-5")) == 70
+
+
 # --- refused ----------------------------------------------------------------------------
 
 
@@ -241,8 +260,11 @@ def test_what_is_there_by_another_name_or_was_rewritten_is_refused(
     assert "no longer begins" in second.refusals[0].why
 
 
-def test_what_was_deleted_comes_back_only_if_that_is_said(path: Path, new_store: NewStore) -> None:
-    url, source = new_store("sqlite"), write(path, lines(2, 4))
+@pytest.mark.parametrize("engine", PERSISTENT)
+def test_what_was_deleted_comes_back_only_if_that_is_said(
+    engine: str, path: Path, new_store: NewStore
+) -> None:
+    url, source = new_store(engine), write(path, lines(2, 4))
     import_from(source, url)
     with sync.open(url) as store:
         store.thread("s-1").delete()

@@ -12,6 +12,7 @@ from stateward.transfer.moves.foreign import ForeignStore
 # The modules whose `open_source` makes a source of what follows the colon.
 SOURCES = {
     "jsonl": "json_lines",
+    "openai-agents": "openai_agents",
 }
 
 

@@ -16,9 +16,12 @@ class Chain:
         self.count = 0
         self._link = b""
 
-    def add(self, body: str) -> None:
-        self._link = blake2b(body.encode(), key=self._link, digest_size=16).digest()
+    def add(self, body: str) -> int:
+        """Returns how many bytes it has."""
+        data = body.encode()
+        self._link = blake2b(data, key=self._link, digest_size=16).digest()
         self.count += 1
+        return len(data)
 
     @property
     def digest(self) -> str:

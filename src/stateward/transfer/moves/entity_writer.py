@@ -160,8 +160,7 @@ class EntityWriter:
         begins = reached is None or reached.entries == 0
         kept: list[ForeignItem] | None = []
         for item in self._source.items(thread):
-            chain.add(item.body)
-            size += len(item.body)
+            size += chain.add(item.body)
             if reached is not None and chain.count == reached.entries:
                 begins = chain.digest == reached.digest
             if kept is not None:
@@ -240,11 +239,10 @@ class EntityWriter:
         now, size = self._world.now(), 0
         entries: list[Entry] = []
         for item in items:
-            chain.add(item.body)
+            size += chain.add(item.body)
             said = item.at if item.at is not None else thread.updated
             at = now if said is None else min(said, now)
             entries.append(Entry(chain.count, at, item.body, chain.stamp))
-            size += len(item.body)
             if size >= PART or len(entries) >= ENTRIES:
                 break
         return entries

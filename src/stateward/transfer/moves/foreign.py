@@ -18,7 +18,7 @@ from stateward.engines.url import EngineURL
 from stateward.kinds import THREAD
 from stateward.transfer.erasures import Erasures
 
-LIMITS = Limits()
+LIMITS = Limits(message=Limits().commit)  # an agent may have been given larger ones than here
 
 
 class ForeignThread(Struct, frozen=True, kw_only=True):
@@ -47,7 +47,10 @@ class ForeignStore(Protocol):
     """
 
     name: str  # for people: without a password
-    lost: tuple[str, ...]  # what it has that cannot be held here, in words
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """What it has that is not moved, in words, as far as it was read."""
 
     def size(self) -> int:
         """About how many items there are, to tell how far the moving has come."""
@@ -68,7 +71,9 @@ class ForeignStore(Protocol):
 class ForeignMessages:
     """Of sources that have messages and nothing beside them."""
 
-    lost: tuple[str, ...] = ()
+    @property
+    def lost(self) -> tuple[str, ...]:
+        return ()
 
     def documents(self, thread: ForeignThread) -> Mapping[str, str]:
         return {}

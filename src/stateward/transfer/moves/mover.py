@@ -218,12 +218,16 @@ class _Watched:
     """A source, with word of how far it was read."""
 
     def __init__(self, source: ForeignStore, progress: Progress | None) -> None:
-        self.name, self.lost = source.name, source.lost
+        self.name = source.name
         self._source = source
         self._progress = progress
         self._total = 0 if progress is None else source.size()
         self._done = 0
         self.size, self.threads, self.close = source.size, source.threads, source.close
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        return self._source.lost
 
     def items(self, thread: ForeignThread) -> Iterator[ForeignItem]:
         for number, item in enumerate(self._source.items(thread)):
