@@ -88,6 +88,14 @@ STRANDS = (
     "redis",
     "psycopg[binary,pool]",
 )
+CLAUDE_AGENT_SDK = (
+    "claude-agent-sdk==0.2.182",
+    "anyio[trio]",
+    "pytest",
+    "pytest-timeout",
+    "redis",
+    "psycopg[binary,pool]",
+)
 
 CAPABILITY = "asks for a capability that the released conformance suite (0.0.2) does not have"
 MIGRATIONS = "looks at the SQL that brings PostgreSQL's tables up to date"
@@ -112,6 +120,11 @@ NAMESPACES = (
 )
 PATHS = "wants keys that are paths; here a key is any text, and never names a file"
 IN_MEMORY = "uses methods or the class name of `InMemoryStorage` that the protocol does not have"
+CLOCKS = "sets times in a private dictionary of `InMemorySessionStore`"
+TURNS = (
+    "counts turns of the event loop in which a store in memory answers; a store is asked on a "
+    "thread here, so that trio can wait for it"
+)
 
 SUITES = (
     Suite(
@@ -285,6 +298,35 @@ SUITES = (
             "test_returns_class_name_of_base_storage": IN_MEMORY,
             "test_write_indexes_with_search_strategy": "calls the constructor of `InMemoryStorage`",
             "test_search_delegates_to_strategy": "calls the constructor of `InMemoryStorage`",
+        },
+    ),
+    Suite(
+        "claude-agent-sdk",
+        "Claude Agent SDK's session stores, mirror, resume, import and summaries, on asyncio and "
+        "trio, with StatewardSessionStore",
+        "claude-agent-sdk==0.2.182",
+        (
+            "tests/test_session_store_conformance.py",
+            "tests/test_session_store_anyio.py",
+            "tests/test_session_helpers_store.py",
+            "tests/test_session_import.py",
+            "tests/test_session_resume.py",
+            "tests/test_session_summary.py",
+            "tests/test_transcript_mirror.py",
+        ),
+        "",
+        "foreign_claude_agent_sdk",
+        CLAUDE_AGENT_SDK,
+        {
+            "test_continue_picks_most_recent*": CLOCKS,
+            "test_continue_skips_sidechain_sessions*": CLOCKS,
+            "test_continue_tie_break_is_deterministic*": CLOCKS,
+            "test_load_concurrency_is_bounded*": TURNS,
+            "test_gap_fill_bounded_concurrency*": TURNS,
+            "test_cancelled_after_mkdtemp_cleans_temp_dir*": TURNS,
+            "test_eager_flush_mode_appends_per_frame_before_result": TURNS,
+            "test_mixed_sessions_gap_filled*": "wants two sessions told apart that were written "
+            "within one millisecond, while it hides the summary of one",
         },
     ),
 )

@@ -66,7 +66,8 @@ filterwarnings = error
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    env = {name: value for name, value in os.environ.items() if name != "STATEWARD_URL"}
+    ours = ("STATEWARD_URL", "ANTHROPIC_", "CLAUDE")  # what a page sets itself, or nobody does
+    env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     ran = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
     return ran.stdout

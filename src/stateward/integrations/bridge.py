@@ -141,7 +141,7 @@ class OnAnyStore(OnStore):
         """What a listing of the store's gives, in either colour."""
         if self._blocking:
             end = object()
-            while (each := await asyncio.to_thread(next, listing, end)) is not end:
+            while (each := await self._call(next, listing, end)) is not end:
                 yield each
         else:
             async for each in listing:

@@ -9,7 +9,8 @@ A transcript is a Stateward thread: every line of it is one of its messages, kep
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -42,6 +43,7 @@ from stateward.state.handle import DERIVED
 from stateward.state.refusals import stored
 
 try:
+    from anyio import to_thread
     from claude_agent_sdk import fold_session_summary
     from claude_agent_sdk.types import (
         SessionKey,
@@ -138,13 +140,13 @@ class StatewardSessionStore(OnAnyStore):
         """The sessions of a project, without their subagents, and when each was last changed."""
         return [
             {"session_id": id, "mtime": _milliseconds(found.head)}
-            async for id, found in self._sessions(project_key)
+            for id, found in await self._sessions(project_key)
         ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """The same with the SDK's summary of each. One that is behind its lines is derived anew."""
         summaries: list[SessionSummaryEntry] = []
-        async for id, found in self._sessions(project_key, DERIVED):
+        for id, found in await self._sessions(project_key, DERIVED):
             seen = _summarised(found.head, found.documents.get(DERIVED))
             if seen.head.version < found.head.version:
                 key: SessionKey = {"project_key": project_key, "session_id": id}
@@ -168,6 +170,12 @@ class StatewardSessionStore(OnAnyStore):
         return [id.removeprefix(prefix) async for id, _ in self._listed(prefix)]
 
     # --- how --------------------------------------------------------------------------
+
+    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """A blocking store works from any event loop, also from one of trio, as the SDK does."""
+        if self._blocking:
+            return await to_thread.run_sync(partial(method, *args, **kwargs))
+        return await method(*args, **kwargs)
 
     async def _add(self, handle: Any, key: SessionKey, lines: Sequence[Entry], name: str) -> Any:
         """Commit what is new of some lines with the summary of all; None: nothing is."""
@@ -228,13 +236,15 @@ class StatewardSessionStore(OnAnyStore):
         while len(self._seen) > REMEMBERED:
             del self._seen[next(iter(self._seen))]
 
-    async def _sessions(
-        self, project_key: str, *documents: str
-    ) -> AsyncIterator[tuple[str, Found]]:
+    async def _sessions(self, project_key: str, *documents: str) -> list[tuple[str, Found]]:
+        """The last changed first: the SDK sorts by milliseconds, and leaves the rest as it is."""
         prefix = thread_id(project_key, "")
-        async for id, found in self._listed(prefix, *documents):
-            if "/" not in id.removeprefix(prefix):
-                yield parts_of(id)[-1], found
+        sessions = [
+            (parts_of(id)[-1], found)
+            async for id, found in self._listed(prefix, *documents)
+            if "/" not in id.removeprefix(prefix)
+        ]
+        return sorted(sessions, key=lambda each: each[1].head.updated, reverse=True)
 
     async def _listed(self, prefix: str, *documents: str) -> AsyncIterator[tuple[str, Found]]:
         scope = self._store.sections["threads"]
