@@ -1,0 +1,184 @@
+"""Conversations by their keys, and which of their messages are archived."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, NamedTuple, Self, TypeVar
+
+from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
+from llama_index.core.llms import ChatMessage
+from llama_index.core.storage.chat_store.base_db import MessageStatus
+
+from stateward import sync
+from stateward.codec import Retention, decode, encode
+from stateward.integrations.bridge import OnAnyStore
+from stateward.ops import CommitsAt, Conflict, Head, Outcome, Put
+from stateward.options import UNSAID, Unsaid, Whose
+from stateward.records import Change
+from stateward.state.refusals import stored
+
+T = TypeVar("T")
+
+ARCHIVED = "llama-index archived"  # the document that says which messages of a thread are
+
+
+class Chats(OnAnyStore):
+    """The conversations of a store by their keys, as both of LlamaIndex's interfaces need them."""
+
+    def __init__(self, store: Any, *, user: Whose = UNSAID, retain: Any = UNSAID) -> None:
+        super().__init__(store)
+        self.user = user
+        self._retain = retain
+
+    @staticmethod
+    def _open(url: str | None, options: Mapping[str, Any]) -> Any:
+        return sync.open(url, **options)  # LlamaIndex calls from blocking code and from any loop
+
+    def thread(self, key: str) -> Any:
+        return self._store.thread(key, user=self.user, retain=self._retain)
+
+    def run(self, call: Coroutine[Any, Any, T]) -> T:
+        """Carry a method of LlamaIndex's out from blocking code."""
+        return self._block(call)
+
+    def close_own(self) -> None:
+        if self._owned:
+            self._store.close()
+
+    async def keys(self) -> list[str]:
+        listing = self._store.threads(self.user, archived=None)
+        return [info.id async for info in self._each(listing)]
+
+    async def entries(self, key: str, after: int = 0) -> list[Change]:
+        """The messages behind a place, with their numbers."""
+        window = await self._call(self.thread(key).load, after=after, entries=True)
+        return list(window.entries)
+
+    async def append(self, key: str, messages: Sequence[ChatMessage]) -> int:
+        """The number of the last one; 0: they are kept on this machine for now."""
+        added = await self._call(self.thread(key).append, *map(as_stored, messages))
+        version: int = added.version
+        return version
+
+    async def replace(self, key: str, messages: Sequence[ChatMessage]) -> int:
+        replaced = await self._call(self.thread(key).replace, [*map(as_stored, messages)])
+        version: int = replaced.version
+        return version
+
+    async def remove(self, key: str, numbers: Sequence[int]) -> list[ChatMessage]:
+        """Those of them that this call has removed."""
+        if not numbers:
+            return []
+        return as_given(await self._call(self.thread(key).edit, dict.fromkeys(numbers)))
+
+    async def delete(self, key: str) -> None:
+        await self._call(self.thread(key).delete)
+
+    async def exists(self, key: str) -> bool:
+        head: Head = (await self._call(self.thread(key).handle.fetch)).head
+        return head.exists
+
+    async def newest(self, key: str) -> list[Change]:
+        window = await self._call(self.thread(key).load, last=1, exact=True, entries=True)
+        return list(window.entries)
+
+    # --- which messages are archived ------------------------------------------------
+
+    async def of_status(self, key: str, status: MessageStatus | None) -> list[Change]:
+        """The messages of a status, or all. Of the active ones, no archived one is read."""
+        if status is None:
+            return await self.entries(key)
+        _, marks = await self._marks(key)
+        if status == MessageStatus.ACTIVE:
+            return [each for each in await self.entries(key, marks.upto) if marks.leave(each)]
+        return [each for each in await self.entries(key) if not marks.leave(each)]
+
+    async def archive(self, key: str, count: int) -> list[Change]:
+        """Archive the oldest active ones; those that this call has archived."""
+        while True:
+            head, marks = await self._marks(key)
+            found = await self.entries(key, marks.upto)
+            active = [each for each in found if marks.leave(each)]
+            chosen, rest = active[:count], active[count:]
+            if not chosen:
+                return []
+            upto = rest[0].version - 1 if rest else found[-1].version
+            besides = [number for number in marks.besides if number > upto]
+            outcome = await self._put(key, Archived(upto, besides), head)
+            if not isinstance(outcome, Conflict):
+                return chosen
+
+    async def append_archived(self, key: str, messages: Sequence[ChatMessage]) -> None:
+        while True:
+            head, marks = await self._marks(key)
+            new = range(head.version + 1, head.version + 1 + len(messages))
+            put = Put(ARCHIVED, Archived(marks.upto, [*marks.besides, *new]).json)
+            handle, unchanged = self.thread(key).handle, (CommitsAt(head.commits),)
+            bodies = [*map(as_stored, messages)]
+            outcome = await self._call(handle.append, bodies, None, unchanged, (put,), keep=False)
+            if not isinstance(outcome, Conflict):
+                stored(outcome, handle.entity)
+                return
+
+    async def archive_all(self, key: str, upto: int) -> None:
+        """Archive what there is up to a number."""
+        stored(await self._put(key, Archived(upto, [])), self.thread(key).handle.entity)
+
+    async def _marks(self, key: str) -> tuple[Head, Archived]:
+        fetched = await self._call(self.thread(key).handle.fetch, documents=(ARCHIVED,))
+        value = fetched.documents.get(ARCHIVED)
+        return fetched.head, Archived(0, []) if value is None else Archived(**decode(value.json))
+
+    async def _put(self, key: str, marks: Archived, at: Head | None = None) -> Outcome:
+        checks = () if at is None else (CommitsAt(at.commits),)
+        handle = self.thread(key).handle
+        outcome: Outcome = await self._call(handle.commit, (Put(ARCHIVED, marks.json),), checks)
+        if not isinstance(outcome, Conflict):
+            stored(outcome, handle.entity)
+        return outcome
+
+
+class Archived(NamedTuple):
+    """Which messages are archived: all up to a number, and these besides."""
+
+    upto: int
+    besides: list[int]
+
+    @property
+    def json(self) -> str:
+        return encode(self._asdict(), "what is archived")
+
+    def leave(self, entry: Change) -> bool:
+        """Whether a message is still active."""
+        return entry.version > self.upto and entry.version not in self.besides
+
+
+def as_stored(message: ChatMessage) -> dict[str, Any]:
+    dumped: dict[str, Any] = message.model_dump(mode="json")
+    return dumped
+
+
+def as_given(changes: Sequence[Change]) -> list[ChatMessage]:
+    return [ChatMessage.model_validate(change.message) for change in changes]
+
+
+class OnChats(BaseModel):
+    """What LlamaIndex's interfaces have in common here: a store, whose it is, and its end."""
+
+    _chats: Chats = PrivateAttr()
+
+    def __init__(
+        self, store: Any, *, user: Whose = UNSAID, retain: Retention | Unsaid = UNSAID
+    ) -> None:
+        super().__init__()
+        given = isinstance(store, Chats)
+        self._chats = store if given else Chats(store, user=user, retain=retain)
+
+    @classmethod
+    def from_url(cls, url: str | None = None, **options: Any) -> Self:
+        """One with a store of its own: close it. `options` are also those of `stateward.open`."""
+        return cls(Chats.from_url(url, **options))
+
+    def close(self) -> None:
+        """Let go of a store that `from_url` opened; one that was passed in is left alone."""
+        self._chats.close_own()
