@@ -93,6 +93,28 @@ async def test_messages_come_back_as_they_were_given(url: str) -> None:
             kept.get_messages("s-1")
 
 
+async def test_a_conversation_of_another_framework_is_continued(file: str) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    async with stateward.open(file) as store:
+        await store.thread("s-1").append(
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+            {"role": "assistant", "content": "b"},
+        )
+        kept = StatewardChatStore(store)
+        await kept.async_add_message("s-1", says("c"))
+        messages = await kept.aget_messages("s-1")
+        assert [str(message.role.value) for message in messages] == [
+            *("user", "assistant", "tool", "assistant", "user")
+        ]
+        last = await kept.adelete_last_message("s-1")
+        assert last == says("c")
+        removed = await kept.adelete_message("s-1", 3)
+        assert removed is not None
+        assert removed.content == "b"
+
+
 async def test_a_window_never_separates_a_tool_call_from_its_result(file: str) -> None:
     given = [message for number in range(5) for message in exchange(number)]
     async with stateward.open(file) as store:

@@ -109,6 +109,24 @@ async def test_messages_come_back_as_they_were_given(url: str) -> None:
         assert (await store.thread("s-1").load()).messages == dumped
 
 
+async def test_a_conversation_of_another_framework_is_continued(file: str) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    async with stateward.open(file) as store:
+        await store.thread("s-1").append(
+            {"role": "system", "content": "You are a waiter."},
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+            {"role": "assistant", "content": "b"},
+        )
+        model = Scripted("d")
+        await StatewardConversation(store, "s-1", turns=1).run(model.agent(), "c")
+        parts = [part for message in model.seen[0] for part in message.parts]
+        kinds = ["system-prompt", "user-prompt", "tool-call", "tool-return", "text", "user-prompt"]
+        assert [part.part_kind for part in parts] == kinds
+        assert texts(await StatewardConversation(store, "s-1").history()) == ["a", "b", "c", "d"]
+
+
 async def test_a_run_is_stored_once_however_often_it_is_added(url: str) -> None:
     async with stateward.open(url) as store:
         conversation = StatewardConversation(store, "s-1")

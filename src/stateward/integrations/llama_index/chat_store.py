@@ -49,13 +49,13 @@ class StatewardChatStore(OnChats, BaseChatStore):
             if not -len(found) <= idx < len(found):
                 return None
             if removed := await self._chats.remove(key, [found[idx].version]):
-                return removed[0]
+                return next(iter(as_given(removed)), None)
 
     async def adelete_last_message(self, key: str) -> ChatMessage | None:
         """Remove the newest message and return it. Two who do so at once get different ones."""
         while newest := await self._chats.newest(key):
             if removed := await self._chats.remove(key, [newest[0].version]):
-                return removed[0]
+                return next(iter(as_given(removed)), None)
         return None
 
     async def aget_keys(self) -> list[str]:

@@ -15,6 +15,7 @@ from stateward.integrations.bridge import OnAnyStore
 from stateward.ops import CommitsAt, Conflict, Head, Outcome, Put
 from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Change
+from stateward.shapes import translate
 from stateward.state.refusals import stored
 
 T = TypeVar("T")
@@ -65,11 +66,12 @@ class Chats(OnAnyStore):
         version: int = replaced.version
         return version
 
-    async def remove(self, key: str, numbers: Sequence[int]) -> list[ChatMessage]:
+    async def remove(self, key: str, numbers: Sequence[int]) -> list[Change]:
         """Those of them that this call has removed."""
         if not numbers:
             return []
-        return as_given(await self._call(self.thread(key).edit, dict.fromkeys(numbers)))
+        removed: list[Change] = await self._call(self.thread(key).edit, dict.fromkeys(numbers))
+        return removed
 
     async def delete(self, key: str) -> None:
         await self._call(self.thread(key).delete)
@@ -159,7 +161,9 @@ def as_stored(message: ChatMessage) -> dict[str, Any]:
 
 
 def as_given(changes: Sequence[Change]) -> list[ChatMessage]:
-    return [ChatMessage.model_validate(change.message) for change in changes]
+    """LlamaIndex's messages; those of other frameworks are translated."""
+    own = translate([change.message for change in changes], "llama-index").messages
+    return [ChatMessage.model_validate(message) for message in own]
 
 
 class OnChats(BaseModel):

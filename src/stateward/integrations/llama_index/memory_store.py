@@ -64,7 +64,7 @@ class StatewardMemoryStore(OnChats, AsyncDBChatStore):
     async def delete_message(self, key: str, idx: int) -> ChatMessage | None:
         """Remove the message of this number in its thread, from 1; None if there is none."""
         removed = await self._chats.remove(key, [idx]) if idx > 0 else []
-        return removed[0] if removed else None
+        return next(iter(as_given(removed)), None)
 
     async def delete_messages(self, key: str, status: MessageStatus | None = None) -> None:
         """Remove the messages of a status, or the conversation."""
@@ -77,7 +77,8 @@ class StatewardMemoryStore(OnChats, AsyncDBChatStore):
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Remove the oldest active messages, and return them."""
         found = await self._chats.of_status(key, MessageStatus.ACTIVE)
-        return await self._chats.remove(key, [each.version for each in found[: max(n, 0)]])
+        oldest = [each.version for each in found[: max(n, 0)]]
+        return as_given(await self._chats.remove(key, oldest))
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Archive the oldest active messages, and return them."""

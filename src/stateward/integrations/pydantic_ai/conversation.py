@@ -216,7 +216,7 @@ class StatewardConversation(OnAnyStore):
             if not window.pinned:
                 fetched = await self._call(self._handle.fetch, Log(first=1))
                 first = as_given([*map(decode, fetched.lines.splitlines())], self.conversation_id)
-            history[window.pinned : window.pinned] = system_request(first, window.summary)
+            history = [*system_request(first, window.summary), *history]
         turn.history, turn._window, turn._at = history, window, window.cursor
 
     async def _append(self, turn: ConversationTurn, result: Added, key: str | None) -> Appended:

@@ -17,6 +17,7 @@ from pydantic_ai.result import StreamedRunResult, StreamedRunResultSync
 
 from stateward.codec import encode
 from stateward.errors import InvalidInput, SchemaError
+from stateward.shapes import translate
 
 Ended = (
     AgentRunResult[Any]
@@ -34,14 +35,15 @@ def as_stored(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
 
 
 def as_given(messages: Sequence[dict[str, Any]], thread: str) -> list[ModelMessage]:
-    """The framework's messages; what it cannot read raises `SchemaError`."""
-    text = f"[{','.join(encode(message, 'a message') for message in messages)}]"
+    """The framework's messages; those of other frameworks are translated."""
+    own = translate(messages, "pydantic-ai").messages
+    text = f"[{','.join(encode(message, 'a message') for message in own)}]"
     try:
         return ModelMessagesTypeAdapter.validate_json(text)
     except ValidationError as error:
         raise SchemaError(
-            f"the thread {thread!r} holds messages that Pydantic AI cannot read: was it begun by "
-            "another framework, or by a newer release? Read it with store.thread(id).load()"
+            f"the thread {thread!r} holds messages that this release of Pydantic AI cannot read; "
+            "install the one that wrote them, or read it with store.thread(id).load()"
         ) from error
 
 
