@@ -96,6 +96,21 @@ CLAUDE_AGENT_SDK = (
     "redis",
     "psycopg[binary,pool]",
 )
+LANGCHAIN = (
+    "langchain-core==1.7.2",
+    "langchain-community==0.4.2",
+    "aiosqlite",
+    "blockbuster",
+    "freezegun",
+    "sqlalchemy[asyncio]",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-mock",
+    "pytest-timeout",
+    "syrupy",
+    "redis",
+    "psycopg[binary,pool]",
+)
 
 CAPABILITY = "asks for a capability that the released conformance suite (0.0.2) does not have"
 MIGRATIONS = "looks at the SQL that brings PostgreSQL's tables up to date"
@@ -327,6 +342,32 @@ SUITES = (
             "test_eager_flush_mode_appends_per_frame_before_result": TURNS,
             "test_mixed_sessions_gap_filled*": "wants two sessions told apart that were written "
             "within one millisecond, while it hides the summary of one",
+        },
+    ),
+    Suite(
+        "langchain-core",
+        "LangChain's histories and RunnableWithMessageHistory, with StatewardChatMessageHistory",
+        "langchain-core==1.7.2",
+        ("tests/unit_tests/chat_history", "tests/unit_tests/runnables/test_history.py"),
+        "",
+        "foreign_langchain",
+        LANGCHAIN,
+        {},
+    ),
+    Suite(
+        "langchain-community",
+        "langchain-community's SQL and file histories, with StatewardChatMessageHistory",
+        "langchain-community==0.4.2",
+        (
+            "tests/unit_tests/chat_message_histories/test_sql.py",
+            "tests/unit_tests/chat_message_histories/test_file_chat_message_history.py",
+        ),
+        "",
+        "foreign_langchain",
+        LANGCHAIN,
+        {
+            "test_model_no_session_id_field_error": "gives the history a table of its own without "
+            "a column that it needs",
         },
     ),
 )
