@@ -25,6 +25,7 @@ from stateward.errors import InvalidInput
 from stateward.integrations.bridge import AnyStore, OnStore
 from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Window
+from stateward.shapes import translate
 
 try:
     from langchain_core.chat_history import BaseChatMessageHistory
@@ -37,7 +38,6 @@ try:
         HumanMessage,
         SystemMessage,
         ToolMessage,
-        convert_to_messages,
         messages_from_dict,
     )
     from langchain_core.runnables import ensure_config
@@ -180,12 +180,15 @@ class StatewardChatMessageHistory(OnStore, BaseChatMessageHistory):
         return self._given.copy()
 
     def _seen(self, window: Window) -> list[BaseMessage]:
-        messages = as_messages(window.messages)
-        if window.summary is not None:
-            messages.insert(window.pinned, SystemMessage(window.summary))
+        messages, pinned = window.messages, window.pinned
+        if window.summary is None:
+            seen = as_messages(messages)
+        else:
+            told = SystemMessage(window.summary)
+            seen = [*as_messages(messages[:pinned]), told, *as_messages(messages[pinned:])]
         if self._in_run():
-            self._given = messages.copy()
-        return messages
+            self._given = seen.copy()
+        return seen
 
     def _next_key(self) -> dict[str, str]:
         if self._key is None:
@@ -216,15 +219,10 @@ def as_dict(message: BaseMessage) -> dict[str, Any]:
 
 
 def as_messages(kept: Sequence[dict[str, Any]]) -> list[BaseMessage]:
-    """The way back."""
-    if all(is_own(message) for message in kept):
-        return messages_from_dict([_revived(message) for message in kept])
-    return [
-        messages_from_dict([_revived(message)])[0]
-        if is_own(message)
-        else convert_to_messages([message])[0]
-        for message in kept
-    ]
+    """The way back; what other frameworks have kept is translated."""
+    if not all(is_own(message) for message in kept):
+        kept = translate(kept, "langchain").messages
+    return messages_from_dict([_revived(message) for message in kept])
 
 
 def is_own(message: Mapping[str, Any]) -> bool:
