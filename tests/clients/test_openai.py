@@ -13,6 +13,7 @@ import openai
 import pytest
 from agents import Agent, OpenAIConversationsSession, RunConfig, Runner, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
+from docs.pages import blocks
 from openai import AsyncOpenAI, OpenAI
 
 import typescript
@@ -43,11 +44,18 @@ def where(store: str, service: Service) -> dict[str, Any]:
         return {"base_url": f"{service.url}/v1", "api_key": key(direct, "write", ("default",))}
 
 
-def test_node_uses_every_method(store: str, where: dict[str, Any], tmp_path: Path) -> None:
+def test_node_uses_every_method(
+    store: str, service: Service, where: dict[str, Any], tmp_path: Path
+) -> None:
     (tmp_path / "node_modules").symlink_to(typescript.install() / "node_modules")
     (tmp_path / SCRIPT.name).write_bytes(SCRIPT.read_bytes())
     given = {"baseURL": where["base_url"], "apiKey": where["api_key"]}
     left = ran(tmp_path, SCRIPT.name, STATEWARD_TESTS=json.dumps(given)).strip()
+    page = typescript.ROOT / "docs" / "how-to" / "openai-conversations.md"
+    (block,) = blocks(page, "js")
+    (tmp_path / "page.mjs").write_text(block.text, "utf-8")
+    told = {"STATEWARD_SERVICE": service.url, "STATEWARD_KEY": where["api_key"]}
+    assert ran(tmp_path, "page.mjs", **told) == "user\n"
     with sync.open(store, heartbeat=None) as direct:
         assert direct.thread(left).load().messages == [{"role": "user", "content": "from Node"}]
 
