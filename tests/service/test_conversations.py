@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
 import typing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx2
@@ -23,7 +25,8 @@ from service.test_rest import Api, shown
 from service.test_rest_engines import postgres, valkey
 from service.test_rest_log import log_of
 from stateward import sync
-from stateward.server.openai_items import PREFIXES, REFERENCES
+from stateward.ops import Entry
+from stateward.server.openai_items import PREFIXES, REFERENCES, told_items
 from stateward.server.rest_conversations import Included
 
 CALL = {"type": "function_call", "name": "grill", "arguments": "{}", "call_id": "c-1"}
@@ -248,6 +251,9 @@ def test_pages_go_on_after_what_was_deleted_and_among_what_was(client: OpenAI) -
         {"role": "user"},
         {"role": "user", "content": ["x"]},
         {"role": "user", "content": [{"text": "x"}]},
+        {"role": "user", "content": [{"type": "text", "text": "x"}]},
+        {"role": "user", "content": [{"type": ["input_text"], "text": "x"}]},
+        {"role": "assistant", "content": "x", "tool_calls": []},
         {"role": "user", "content": "x", "id": ""},
         {"role": "user", "content": "x", "id": "a b"},
         {"role": "user", "content": "x", "id": 1},
@@ -331,6 +337,82 @@ def test_a_conversation_is_a_thread(client: OpenAI, served: Served) -> None:
         store.user("ada").erase()
         with pytest.raises(openai.NotFoundError):
             ada.conversations.retrieve("support/ä 17")
+
+
+CHAT_CALLS = [
+    {"id": f"call-{n}", "type": "function", "function": {"name": "grill", "arguments": "{}"}}
+    for n in (1, 2)
+]
+FOREIGN: list[dict[str, Any]] = [
+    {"role": "user", "content": "Two steaks."},
+    {"role": "assistant", "content": "At once.", "tool_calls": CHAT_CALLS},
+    {"role": "tool", "tool_call_id": "call-1", "content": "rare"},
+    {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "call-2", "content": "done"}],
+    },
+    {"type": "ai", "data": {"content": "Here they are."}},
+    {"of": "no known shape"},
+]
+
+
+def test_messages_of_other_frameworks_are_told_as_items(client: OpenAI, served: Served) -> None:
+    items = client.conversations.items
+    with sync.open(served.direct, heartbeat=None) as store:
+        thread = store.thread("from elsewhere")
+        thread.append(*FOREIGN)
+        told = list(items.list(thread.id, order="asc"))
+        kinds = [(item.type, getattr(item, "call_id", None)) for item in told]
+        assert kinds == [
+            ("message", None),
+            ("message", None),
+            *[("function_call", "call-1"), ("function_call", "call-2")],
+            *[("function_call_output", "call-1"), ("function_call_output", "call-2")],
+            *[("message", None), ("message", None)],
+        ]
+        assert texts([told[0], told[1], told[6]]) == ["Two steaks.", "At once.", "Here they are."]
+        assert (told[7].role, texts(told[7:])) == ("unknown", ['{"of":"no known shape"}'])
+        for limit in (1, 2, 3):  # pages may end amid the items of one message
+            assert list(items.list(thread.id, order="asc", limit=limit)) == told
+            assert list(items.list(thread.id, limit=limit)) == told[::-1]
+        for item in told:
+            assert items.retrieve(item.id, conversation_id=thread.id) == item
+        with pytest.raises(openai.BadRequestError) as refused:
+            items.delete(told[2].id, conversation_id=thread.id)
+        assert "thread.edit({2: None})" in refused.value.message
+        items.delete(told[4].id, conversation_id=thread.id)
+        assert thread.load().messages == [*FOREIGN[:2], *FOREIGN[3:]]
+
+
+def test_whatever_lies_in_a_thread_can_be_told() -> None:
+    draw = Random(21)
+    words = [
+        "user",
+        "assistant",
+        "message",
+        "text",
+        "function_call",
+        "x",
+        "tool",
+        "model",
+        "",
+        "ai",
+    ]
+    names = ["role", "type", "content", "parts", "id", "text", "tool_calls", "data", "blocks", "n"]
+
+    def value(depth: int) -> Any:
+        kind = draw.randrange(8 if depth else 5)
+        if kind < 5:
+            return [draw.choice(words), draw.choice(words), None, 1, True][kind]
+        if kind == 5:
+            return [value(depth - 1) for _ in range(draw.randrange(3))]
+        return {draw.choice(names): value(depth - 1) for _ in range(draw.randrange(4))}
+
+    for _ in range(5000):
+        message = {draw.choice(names): value(3) for _ in range(draw.randrange(5))}
+        for told in told_items(Entry(1, 0.0, json.dumps(message), "stamp")):
+            assert told.item["id"], message
+            assert told.item["type"] in PREFIXES, message
 
 
 def test_tenants_and_users_see_what_is_theirs(served: Served) -> None:

@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from stateward.codec import decode
+from stateward.codec import decode, encode
 from stateward.errors import InvalidInput
 from stateward.ops import Entry
+from stateward.shapes import shape_of
+from stateward.shapes.alone import items_alone
 
 ROLES = frozenset({"user", "assistant", "system", "developer"})
 # By type, what the ids of OpenAI's items begin with.
@@ -59,6 +61,14 @@ WITH_STATUS = frozenset(
         *("local_shell_call", "program_output", "web_search_call", "file_search_call"),
     }
 )
+# Of the content of a message, as OpenAI's own client knows them.
+PARTS = frozenset(
+    {
+        *("input_text", "input_image", "input_file", "output_text", "refusal"),
+        *("summary_text", "reasoning_text", "computer_screenshot"),
+    }
+)
+OWN_SHAPES = ("openai-responses", "plain")
 OWN_ID = re.compile(r"[!-~]{1,256}")  # what a path can hold
 PLACE = re.compile(r"[a-z]+_([0-9a-f]{12})([0-9a-f]{2})([0-9a-f]{10})")
 
@@ -99,6 +109,8 @@ def checked_items(items: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]
             raise InvalidInput(f"{where} is a {kind}, which cannot be stored: send the item itself")
         if kind == "message":
             _check_message(where, item)
+        if not _is_item(item):
+            raise InvalidInput(f"{where} is a message of another API: send items of OpenAI's")
         own = item.get("id")
         if own is None:
             continue
@@ -120,8 +132,14 @@ def _check_message(where: str, item: dict[str, Any]) -> None:
     if not isinstance(content, str | list) or any(not isinstance(part, dict) for part in parts):
         raise InvalidInput(f"{where}.content must be text, or a list of content parts")
     for at, part in enumerate(parts):
-        if not isinstance(part.get("type"), str):
-            raise InvalidInput(f"{where}.content[{at}].type must say what it is: input_text, …")
+        if _kind(part) not in PARTS:
+            known = ", ".join(sorted(PARTS))
+            raise InvalidInput(f"{where}.content[{at}].type must be one of {known}")
+
+
+def _kind(part: dict[str, Any]) -> str:
+    kind = part.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def _types() -> str:
@@ -144,21 +162,43 @@ def told_items(entry: Entry) -> list[ToldItem]:
 
 
 def items_of(message: dict[str, Any]) -> list[dict[str, Any]]:
-    """A message as OpenAI tells it; that of a framework may be several items."""
-    kind = message.get("type") or "message"
-    told = {"type": kind, **{name: value for name, value in message.items() if name != "type"}}
+    """A message as OpenAI tells it; that of another framework may be several items, or none."""
+    if _is_item(message):
+        return [_told(message)]
+    items = items_alone(message)
+    if not items and (items is None or shape_of(message) in OWN_SHAPES):
+        # Whoever has stored it knows what it is.
+        text = {"type": "input_text", "text": encode(message, "the message")}
+        items = [{"role": "unknown", "content": [text]}]
+    return [_told(item) for item in items]
+
+
+def _is_item(message: dict[str, Any]) -> bool:
+    kind, content = message.get("type") or "message", message.get("content")
+    if isinstance(kind, str) and kind != "message":
+        return kind in PREFIXES
+    role, parts = message.get("role"), content if isinstance(content, list) else ()
+    return (
+        isinstance(role, str)
+        and role in ROLES
+        and isinstance(content, str | list)
+        and all(isinstance(part, dict) and _kind(part) in PARTS for part in parts)
+        and shape_of(message) in OWN_SHAPES
+    )
+
+
+def _told(item: dict[str, Any]) -> dict[str, Any]:
+    kind = item.get("type") or "message"
+    told = {"type": kind, **{name: value for name, value in item.items() if name != "type"}}
     if kind == "message":
-        told["content"] = _content(message.get("role"), message.get("content"))
+        content = item["content"]
+        if isinstance(content, str):
+            text = "output_text" if item["role"] == "assistant" else "input_text"
+            content = [{"type": text, "text": content}]
+        told["content"] = [_part(part) for part in content]
     if kind in WITH_STATUS and told.get("status") is None:
         told["status"] = "completed"
-    return [told]
-
-
-def _content(role: Any, content: Any) -> list[Any]:
-    if isinstance(content, str):
-        kind = "output_text" if role == "assistant" else "input_text"
-        content = [{"type": kind, "text": content}]
-    return [_part(part) for part in content]
+    return told
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
