@@ -48,6 +48,7 @@ COMMANDS = {
     "lock": "locks and leaders: who holds them",
     "lock break": "take a lock from a holder that will not give it back",
     "lock list": "show locks and leaders, and who holds them",
+    "mcp": "give a model tools to look at what agents remember",
     "migrate": "bring a store's schema up to date",
     "namespaces": "show which namespaces a store has, and how much each holds",
     "operations": "what was done by hand, and by whom",

@@ -10,14 +10,14 @@ import socket
 import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import stateward
 from stateward.cli.common import FAILED, OK, add_url
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.server import app
-from stateward.server.service import Application
+from stateward.server.service import Message, Receive, Send
 from stateward.server.settings import PORT, ServeSettings, read_settings
 
 UNREAD_SECONDS = 60  # that a client may take nothing of what is sent to it
@@ -101,8 +101,19 @@ def run(options: argparse.Namespace) -> int:
         )
 
 
+class Served(Protocol):
+    """An ASGI application that opens and closes its store by itself."""
+
+    failure: Exception | None  # what kept the store from being opened
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None: ...
+
+    def stop(self) -> None:
+        """It is about to end: let those go who wait for news."""
+
+
 def serve(
-    application: Application,
+    application: Served,
     listening: socket.socket,
     begun: Callable[[int], None],
     *,

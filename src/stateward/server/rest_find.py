@@ -25,6 +25,7 @@ from stateward.server.rest import answer
 from stateward.server.route import RestCall, RestRoute
 from stateward.state.about import ABOUT
 from stateward.state.operation_record import read_operation
+from stateward.state.scope import Scope
 from stateward.state.window_request import thread_info
 
 SHOWN = 10  # of each kind
@@ -57,28 +58,36 @@ class FindAnswer(Struct, frozen=True):
 
 
 async def _find(call: RestCall) -> Reply:
-    """One round trip, however much there is."""
-    text = check_id(call.query.text, "what is looked for")
     scope = call.store.sections["workflows"]
-    namespace = scope.namespace
-    ops: list[Op] = [
-        List(namespace, owner=text, tally="kind"),
-        List(namespace, THREAD, text, recent=True, documents=(ABOUT,), limit=SHOWN),
-        Fetch(Entity(namespace, OPERATIONS, OPERATIONS), log=Log(last=LOGGED, details=True)),
-    ]
-    ops += [List(namespace, kind, prefix=text, limit=SHOWN) for kind in LOOKED_FOR]
-    tally, theirs, log, *found = await scope.execute(ops)
-    assert isinstance(tally, Listed)
-    assert isinstance(theirs, Listed)
+    return answer(await find_in(scope, call.query.text, users=True, log=True))
+
+
+async def find_in(scope: Scope, text: str, *, users: bool, log: bool) -> FindAnswer:
+    """One round trip, however much there is.
+
+    With `users` also what a user of that id has, with `log` also what was done under that
+    correlation id.
+    """
+    text, namespace = check_id(text, "what is looked for"), scope.namespace
+    ops: list[Op] = [List(namespace, kind, prefix=text, limit=SHOWN) for kind in LOOKED_FOR]
+    if users:
+        ops += [
+            List(namespace, owner=text, tally="kind"),
+            List(namespace, THREAD, text, recent=True, documents=(ABOUT,), limit=SHOWN),
+        ]
+    if log:
+        entries = Log(last=LOGGED, details=True)
+        ops.append(Fetch(Entity(namespace, OPERATIONS, OPERATIONS), log=entries))
+    outcomes = await scope.execute(ops)
+    found = [each for each in outcomes if isinstance(each, Listed)]
+    tally, theirs = found[len(LOOKED_FOR) :] if users else (Listed(), Listed())
     kinds = {kind: count for kind, count in sorted(tally.tally.items()) if _is_state(kind)}
-    return answer(
-        FindAnswer(
-            [_shown(each) for page in found if isinstance(page, Listed) for each in page.entities],
-            text if kinds else None,
-            kinds,
-            [thread_info(each) for each in theirs.entities],
-            _logged(log, text),
-        )
+    return FindAnswer(
+        [_shown(each) for page in found[: len(LOOKED_FOR)] for each in page.entities],
+        text if kinds else None,
+        kinds,
+        [thread_info(each) for each in theirs.entities],
+        _logged(outcomes[-1], text) if log else [],
     )
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from functools import partial
+from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from msgspec.structs import replace
 
 from stateward.errors import InvalidInput, NotPermitted
 from stateward.observe.correlation import correlate, trace_id
@@ -51,6 +54,7 @@ Send = Callable[[Message], Awaitable[None]]
 LONGEST_WAIT = 30.0  # seconds that one wait may take
 TRACEPARENT = b"traceparent"  # of W3C Trace Context
 CORRELATION = b"stateward-correlation"  # by which the log knows the request
+MCP = {"/mcp": False, "/mcp/write": True}  # whether its tools may change something
 PRIVATE = {"cache-control": "no-store"}  # for whoever stands between
 
 
@@ -127,12 +131,20 @@ class Application:
             await self._answer(scope, receive, sent)
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        answer = None
         try:
-            reply = await self._reply(scope, receive)
+            if _below_root(scope) in MCP:
+                answer = await self._mcp(scope)
+                reply = Reply(200)
+            else:
+                reply = await self._reply(scope, receive)
         except _HungUp:
             return  # nobody is there to be told
         except Exception as error:
             reply = reply_of(error)
+        if answer is not None:
+            await answer(scope, receive, send)
+            return
         if reply.events is not None and reply.asker is not None:
             try:
                 with self._door.rates.stream(reply.asker):
@@ -205,6 +217,33 @@ class Application:
                 raise Refusal(415, f"the body must be {MSGPACK} or {JSON}")
             data = await self._body(headers, receive)
         return await route.answer(ServiceCall(asker, Body(data, kind), lambda: _hung_up(receive)))
+
+    async def _mcp(self, scope: Message) -> Callable[[Message, Receive, Send], Awaitable[None]]:
+        """Who answers a request of MCP: with as many tools as the key permits and the path says."""
+        headers = dict(scope["headers"])
+        asker = await self._door.asker(scope, headers)
+        write = MCP[_below_root(scope)]
+        asker.require("write" if write else "read")
+        namespace = namespace_of(asker, headers, self._namespace)
+        try:
+            # Of the extra `mcp`, and slow to import: others are answered meanwhile.
+            await self._world.offload(import_module, "stateward.mcp.http")
+        except ImportError as error:
+            why = "this service has no tools for MCP: pip install 'stateward[mcp]' where it runs"
+            raise Refusal(404, why) from error
+        from stateward.mcp.http import answer_request
+        from stateward.mcp.tool import Caller
+
+        caller = Caller(
+            self._store,
+            replace(asker, scope="write" if write else "read"),
+            asker.who,
+            namespace,
+            write=write,
+            operates=asker.is_operator and asker.user is None,
+            logs_reads=asker.is_operator,
+        )
+        return partial(answer_request, caller)
 
     async def _rest(
         self, asker: Asker, route: RestRoute, path: dict[str, str], scope: Message, receive: Receive

@@ -1,0 +1,112 @@
+"""`stateward mcp`: what a store holds, as tools for a model."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+from importlib.util import find_spec
+from typing import Any
+
+import stateward
+from stateward.cli.common import INTERRUPTED, OK, add_by, add_namespace, add_url, who
+from stateward.codec import check_id
+from stateward.engines.registry import looking, parse, refuse_missing
+from stateward.engines.url import is_loopback
+from stateward.errors import InvalidInput
+from stateward.server.asker import Asker
+
+EXAMPLES = """\
+Speaks the Model Context Protocol on stdin and stdout, for a client that starts it; with --http to
+clients on this machine. It only reads, unless --write is said; what is changed is in the operations
+log. With --user nothing of anybody else can be seen. To serve others, who need a key:
+stateward serve has the same tools at /mcp.
+
+examples:
+  stateward mcp sqlite:///agents.db
+  stateward mcp postgresql://agents@db/agents --user u-42
+  stateward mcp https://KEY@agents.example.com --write
+  stateward mcp sqlite:///agents.db --http 127.0.0.1:7879"""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_url(parser)
+    add = parser.add_argument
+    add_namespace(add)
+    add("--user", metavar="ID", help="only what belongs to this user can be seen and changed")
+    add("--write", action="store_true", help="also have the tools that change something")
+    add("--http", metavar="HOST:PORT", help="listen there, on this machine alone, not on stdin")
+    add_by(add)
+
+
+def run(options: argparse.Namespace) -> int:
+    if find_spec("mcp") is None:
+        raise InvalidInput("the MCP server needs the SDK: pip install 'stateward[mcp]'")
+    where = None if options.http is None else _address(options.http)
+    url = parse(options.url)
+    user = None if options.user is None else check_id(options.user, "a user")
+    refuse_missing(url)
+    store = stateward.open(
+        looking(url).text, namespace=options.namespace, spill=False, heartbeat=None, metrics=False
+    )
+    from stateward.mcp.tool import Caller
+
+    by = who(options)
+    scope = "write" if options.write else "read"
+    asker = Asker(by, scope, frozenset({options.namespace}), user)
+    caller = Caller(store, asker, by, options.namespace, write=options.write, operates=user is None)
+    if where is not None:
+        return _serve(store, caller, *where, options, url.safe)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        # Whoever waits for a line of stdin cannot be told to stop waiting.
+        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+    asyncio.run(_talk(store, caller))
+    return OK
+
+
+async def _talk(store: stateward.Store, caller: Any) -> None:
+    """Until the client closes stdin, be it by its death."""
+    from mcp.server.stdio import stdio_server
+
+    from stateward.mcp.server import mcp_server
+
+    server = mcp_server(caller)
+    async with store, stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+def _serve(
+    store: stateward.Store,
+    caller: Any,
+    host: str,
+    port: int,
+    options: argparse.Namespace,
+    safe: str,
+) -> int:
+    if find_spec("uvicorn") is None or find_spec("httptools") is None:
+        raise InvalidInput("--http needs uvicorn and httptools: pip install 'stateward[server]'")
+    from stateward.cli.serve import listening_on, serve
+    from stateward.mcp.http import PATH, McpApplication
+
+    def begun(port: int) -> None:
+        here = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+        told = json.dumps({"url": here, "store": safe}) if options.json else f"{safe}: {here}"
+        print(told, flush=True)
+
+    with listening_on(host, port) as listening:
+        return serve(McpApplication(store, caller), listening, begun)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    host = host.strip("[]")
+    if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise InvalidInput(f"--http is HOST:PORT, e.g. 127.0.0.1:7879, not {text!r}")
+    if not is_loopback(host):
+        raise InvalidInput(
+            f"--http is for this machine alone, e.g. 127.0.0.1:{port}: nobody is asked for a key "
+            "there. For others, stateward serve has the same tools at /mcp"
+        )
+    return host, int(port)

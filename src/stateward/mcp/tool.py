@@ -1,0 +1,78 @@
+"""What a tool is, and who calls it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+
+from stateward.errors import InvalidInput, NotPermitted
+from stateward.options import UNSAID, Whose
+from stateward.server.asker import Asker
+from stateward.server.rest import store_for
+from stateward.server.route import RouteDeed
+from stateward.store import Store
+
+
+class Missing(InvalidInput):
+    """What was asked for is not there, or is another's: a user is not told which."""
+
+
+class Caller(NamedTuple):
+    """Who calls tools, and what they may see and change."""
+
+    store: Store  # the server's own: the operations log is written with it
+    asker: Asker
+    who: str  # as the operations log has it
+    namespace: str = "default"
+    write: bool = False  # whether there are tools that change something
+    operates: bool = False  # runs the agents: may hear of machines
+    logs_reads: bool = False  # what it reads is in the operations log too
+
+
+class ToolCall:
+    """One call: whatever it asks of the store passes the check of `Asker`."""
+
+    def __init__(self, caller: Caller, given: Any) -> None:
+        self.caller = caller
+        self.given = given  # of the type of the tool's arguments
+        self.store = store_for(caller.asker, caller.store, caller.namespace)
+
+    @property
+    def whose(self) -> Whose:
+        """Whose state is meant: the server's one user's, or as the call says."""
+        user: str | None = self.given.user
+        own = self.caller.asker.user
+        if own is None:
+            return UNSAID if user is None else user
+        if user not in (None, own):
+            raise NotPermitted("this server is for one user, and that is another: leave out user")
+        return own
+
+    @property
+    def user(self) -> str:
+        """Whose documents are meant; somebody must be."""
+        user = self.whose
+        if not isinstance(user, str):
+            raise InvalidInput("say whose documents are meant: pass user")
+        return user
+
+
+class McpTool(NamedTuple):
+    """One row: what goes in and out, what it is for, and what the operations log says of it.
+
+    Descriptions are written for a model: they stand here and in the arguments' types.
+    """
+
+    name: str
+    answer: Callable[[ToolCall], Awaitable[Any]]
+    arguments: type[Struct]
+    output: Any
+    description: str
+    deed: RouteDeed | None = None
+    one_users: bool = True  # False: a server for one user has it not
+
+    @property
+    def changes(self) -> bool:
+        return self.deed is not None and not self.deed.reads
