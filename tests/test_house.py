@@ -40,7 +40,7 @@ FLOORS = (
     ("options", "store", "__init__"),
     (
         *("transfer", "integrations", "repeats", "why", "audit", "benchmark", "server", "cli"),
-        "testing",
+        *("mcp", "testing"),
         "__main__",
     ),
 )

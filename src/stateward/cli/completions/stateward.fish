@@ -50,8 +50,8 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' 'audit list' 'audit show' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve signals sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' ui user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --audience --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --id --issuer --joining --jwks --keep-in --keep-namespace --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --since --spill --start-command --status --step --streams --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' 'audit list' 'audit show' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' mcp migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve signals sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' ui user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --audience --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --http --id --issuer --joining --jwks --keep-in --keep-namespace --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --since --spill --start-command --status --step --streams --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -247,6 +247,14 @@ complete -c stateward -n '_shtab_stateward_using lock list' -l namespace -x -d '
 complete -c stateward -n '_shtab_stateward_using lock list' -l limit -x -d 'rows a page (default: 50)'
 complete -c stateward -n '_shtab_stateward_using lock list' -l after -x -d 'go on after the page before, which says what to put here'
 complete -c stateward -n '_shtab_stateward_using lock list' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a mcp -d 'give a model tools to look at what agents remember'
+complete -c stateward -n '_shtab_stateward_using mcp' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using mcp' -l namespace -x -d 'which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using mcp' -l user -x -d 'only what belongs to this user can be seen and changed'
+complete -c stateward -n '_shtab_stateward_using mcp' -l write -d 'also have the tools that change something'
+complete -c stateward -n '_shtab_stateward_using mcp' -l http -x -d 'listen there, on this machine alone, not on stdin'
+complete -c stateward -n '_shtab_stateward_using mcp' -l by -x -d 'who does it, for the operations log (default: USER@HOST)'
+complete -c stateward -n '_shtab_stateward_using mcp' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a migrate -d 'bring a store'"'"'s schema up to date'
 complete -c stateward -n '_shtab_stateward_using migrate' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using migrate' -l print-sql -d 'only print what would be run; change nothing'

@@ -20,6 +20,7 @@ _shtab_stateward_commands() {
     inspect:'show what a store holds, and how it does'
     key:'make, show and revoke the keys that a service is asked with'
     lock:'locks and leaders: who holds them'
+    mcp:'give a model tools to look at what agents remember'
     migrate:'bring a store'"'"'s schema up to date'
     namespaces:'show which namespaces a store has, and how much each holds'
     operations:'what was done by hand, and by whom'
@@ -416,6 +417,19 @@ _shtab_stateward_lock_list_options=(
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_lock_list_defaults_added=0
+
+_shtab_stateward_mcp_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[which one (default\: default)]:NAME:"
+  "--user[only what belongs to this user can be seen and changed]:ID:"
+  "--write[also have the tools that change something]"
+  "--http[listen there, on this machine alone, not on stdin]:HOST:PORT:"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--json[print one JSON object]"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_mcp_defaults_added=0
 
 _shtab_stateward_migrate_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
@@ -875,6 +889,7 @@ _shtab_stateward() {
         inspect) _arguments -C -s $_shtab_stateward_inspect_options ;;
         key) _arguments -C -s $_shtab_stateward_key_options ;;
         lock) _shtab_stateward_lock ;;
+        mcp) _arguments -C -s $_shtab_stateward_mcp_options ;;
         migrate) _arguments -C -s $_shtab_stateward_migrate_options ;;
         namespaces) _arguments -C -s $_shtab_stateward_namespaces_options ;;
         operations) _shtab_stateward_operations ;;
