@@ -165,6 +165,65 @@ async def test_a_transcript_of_a_machine_is_brought_along_and_nothing_twice(
         assert result.result == "I remember: A steak, please; grill it.; And?"
 
 
+OPENAI_TURN = [
+    {"role": "system", "content": "You are a waiter."},
+    {"role": "user", "content": "A steak, please."},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [
+            {"id": "c1", "type": "function", "function": {"name": "grill", "arguments": "{}"}}
+        ],
+    },
+    {"role": "tool", "tool_call_id": "c1", "content": "a rare steak"},
+    {"role": "assistant", "content": "Here it is."},
+]
+RESPONSES_TURN = [
+    {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Salt?"}]},
+    {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{}"},
+    {"type": "function_call_output", "call_id": "c2", "output": "a little"},
+    {
+        "type": "message",
+        "id": "m-1",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": "A little.", "annotations": []}],
+    },
+]
+
+
+async def test_a_conversation_begun_elsewhere_goes_on_here(file: str, tmp_path: Path) -> None:
+    id = "0c7b3a52-6f0e-4c55-9d0a-0f6b4f5a1c11"
+    async with stateward.open(file) as store:
+        sessions = StatewardSessionStore(store, user="u-42")
+        here = Place(tmp_path / "here", sessions)
+        key: SessionKey = {"project_key": project_key_for_directory(here.work), "session_id": id}
+        await sessions.thread(key).append(*OPENAI_TURN)
+        said = await here.ask("How was it?", resume=id)
+        assert said.result == "I remember: A steak, please.; How was it?"
+        await sessions.thread(key).append(*RESPONSES_TURN)
+        there = Place(tmp_path / "there", StatewardSessionStore(store, user="u-42"))
+        await there.ask("And?", resume=id)
+
+        lines = await sessions.load(key)
+        chain = [each for each in lines or [] if "parentUuid" in each]
+        assert [each["parentUuid"] for each in chain] == [None, *uuids(chain)[:-1]]
+        messages = [each["message"] for each in chain]
+        assert [each["role"] for each in messages] == ["user", "assistant"] * 6
+        blocks = [block for each in messages for block in each["content"]]
+        calls = [each["id"] for each in blocks if isinstance(each, dict) and "id" in each]
+        results = [each["tool_use_id"] for each in blocks if "tool_use_id" in each]
+        assert calls == results == ["c1", "c2"]
+        (info,) = await list_sessions_from_store(sessions, directory=str(here.work))
+        assert info.first_prompt == "A steak, please."
+        thread = await store.thread(sessions.thread(key).id, user="u-42").load()
+        assert thread.messages[:5] == OPENAI_TURN  # stored as it was given
+        assert [each for each in thread.messages if "type" in each and "role" in each] == [
+            RESPONSES_TURN[0],
+            RESPONSES_TURN[3],
+        ]
+
+
 # --- races and repetitions ------------------------------------------------------------------
 
 

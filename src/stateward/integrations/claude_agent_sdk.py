@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from stateward.codec import Retention, decode, encode_document, seconds
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.integrations.bridge import AnyStore, OnAnyStore
+from stateward.integrations.claude_transcript import StoredLine, transcript
 from stateward.integrations.kept.adk import parts_of
 from stateward.integrations.kept.claude import STATUS, thread_id
 from stateward.kinds import THREAD
@@ -129,12 +130,19 @@ class StatewardSessionStore(OnAnyStore):
             stored(outcome, handle.entity)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """The whole transcript, oldest line first; None: there is none."""
+        """The whole transcript, oldest line first; None: there is none.
+
+        What other frameworks have said in the thread comes as lines that Claude Code reads.
+        """
         handle = self.thread(key).handle
-        lines: list[SessionStoreEntry] = []
-        seen = await self._read(handle, key, unseen(), lines)
+        found: list[StoredLine] = []
+        seen = await self._read(handle, key, unseen(), found)
         self._remember(handle.entity.id, seen)
-        return lines if seen.head.exists else None
+        if not seen.head.exists:
+            return None
+        below = "subpath" in key
+        lines: list[Any] = transcript(found, handle.entity.id, key["session_id"], sidechain=below)
+        return lines
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """The sessions of a project, without their subagents, and when each was last changed."""
@@ -207,7 +215,7 @@ class StatewardSessionStore(OnAnyStore):
         return None
 
     async def _read(
-        self, handle: Any, key: SessionKey, seen: Seen, lines: list[Any] | None = None
+        self, handle: Any, key: SessionKey, seen: Seen, lines: list[StoredLine] | None = None
     ) -> Seen:
         """What a transcript is by now, from where it was seen; its new lines go into `lines`."""
         page = handle.scope.capabilities.page
@@ -219,13 +227,14 @@ class StatewardSessionStore(OnAnyStore):
         if fetched.reset or (old.exists and not same):
             return await self._read(handle, key, unseen(), lines)  # it was rewritten, or dropped
         while True:
-            new = [decode(entry.body) for entry in fetched.entries]
-            uuids.update(_uuids(new))
+            read = [StoredLine(each.seq, each.at, decode(each.body)) for each in fetched.entries]
+            uuids.update(_uuids(each.line for each in read))
             if lines is not None:
-                lines += new
+                lines += read
             if "subpath" not in key:
-                data = _folded(data, key, new)
-            if len(new) < page:
+                told = transcript(read, handle.entity.id, key["session_id"], sidechain=False)
+                data = _folded(data, key, told)
+            if len(read) < page:
                 return Seen(head, uuids, data)
             log = Log(fetched.entries[-1].seq, head.version, first=page, details=True)
             fetched = await self._call(handle.fetch, log)

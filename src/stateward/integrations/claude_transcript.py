@@ -1,0 +1,85 @@
+"""A transcript as Claude Code reads it, also where other frameworks have said something in between.
+
+A line of Claude Code's own is given as it was stored. A message of another framework becomes one:
+translated by `stateward.shapes`, and linked to the line before it. Its `uuid` is always the same,
+so that what Claude Code links to it finds it again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Any, NamedTuple
+from uuid import NAMESPACE_URL, uuid5
+
+from stateward.shapes import shape_of, translate
+
+CALLS = re.compile(r"message|reasoning|compaction|mcp_\w+|\w+_call(_output)?")  # items of OpenAI's
+
+TranscriptLine = dict[str, Any]
+
+
+class StoredLine(NamedTuple):
+    """A message of a thread that is a transcript: its number, its time, and what it says."""
+
+    seq: int
+    at: float
+    line: TranscriptLine
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another framework has said it."""
+        shape = shape_of(self.line)
+        if shape == "openai-responses":  # any object with a `type` looks like one
+            return CALLS.fullmatch(self.line["type"]) is not None
+        return shape not in ("claude", None)
+
+
+def transcript(
+    stored: Sequence[StoredLine], thread: str, session_id: str, *, sidechain: bool
+) -> list[TranscriptLine]:
+    """All lines of a transcript, oldest first."""
+    lines: list[TranscriptLine] = []
+    leaf: str | None = None  # what comes next is linked to it
+    for foreign, run in groupby(stored, key=lambda each: each.is_foreign):
+        for line in _translated(list(run), thread) if foreign else (each.line for each in run):
+            if foreign:
+                told = {"sessionId": session_id, "isSidechain": sidechain, "userType": "external"}
+                line = {"parentUuid": leaf, **told, **line}
+            if "parentUuid" in line and (foreign or line.get("isSidechain", False) is sidechain):
+                leaf = line.get("uuid", leaf)
+            lines.append(line)
+    return lines
+
+
+def _translated(run: Sequence[StoredLine], thread: str) -> Iterable[TranscriptLine]:
+    """Messages of other frameworks as lines, which do not know yet what they are linked to."""
+    told = translate([each.line for each in run], "anthropic").messages
+    for number, message in enumerate(told):
+        uuid = uuid5(NAMESPACE_URL, f"stateward:{thread}/{run[0].seq}/{number}")
+        at = datetime.fromtimestamp(run[min(number, len(run) - 1)].at, UTC)
+        yield {
+            "type": message["role"],
+            "message": _as_answered(message, uuid.hex)
+            if message["role"] == "assistant"
+            else message,
+            "uuid": str(uuid),
+            "timestamp": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        }
+
+
+def _as_answered(message: TranscriptLine, id: str) -> TranscriptLine:
+    """An answer as the model's API gives it."""
+    content = message["content"]
+    return {
+        "id": f"msg_{id}",
+        "type": "message",
+        "model": "stateward",
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 0, "output_tokens": 0},
+        **message,
+        "content": [{"type": "text", "text": content}] if isinstance(content, str) else content,
+    }
