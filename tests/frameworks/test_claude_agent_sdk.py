@@ -355,6 +355,14 @@ async def test_what_others_have_added_is_in_the_summary(url: str) -> None:
         assert summary["data"]["custom_title"] == "by another way"
 
 
+async def test_a_text_that_was_cut_within_a_character_is_stored_with_a_mark(file: str) -> None:
+    async with stateward.open(file) as store:
+        sessions = StatewardSessionStore(store)
+        await sessions.append(KEY, [line("1", text="cut \ud83e"), line("2", text="\U0001f969")])
+        told = [each["text"] for each in await sessions.load(KEY) or []]
+        assert told == ["cut \ufffd", "\U0001f969"]
+
+
 async def test_ids_with_slashes_are_kept_apart(file: str) -> None:
     async with stateward.open(file) as store:
         sessions = StatewardSessionStore(store)

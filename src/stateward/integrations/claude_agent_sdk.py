@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from stateward.codec import Retention, decode, encode_document, seconds
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.integrations.bridge import AnyStore, OnAnyStore
-from stateward.integrations.claude_transcript import StoredLine, transcript
+from stateward.integrations.claude_transcript import StoredLine, mended, transcript
 from stateward.integrations.kept.adk import parts_of
 from stateward.integrations.kept.claude import STATUS, thread_id
 from stateward.kinds import THREAD
@@ -113,7 +113,7 @@ class StatewardSessionStore(OnAnyStore):
         if not entries:
             return
         handle = self.thread(key).handle
-        id, lines = handle.entity.id, handle.redacted(entries)
+        id, lines = handle.entity.id, handle.redacted([mended(dict(each)) for each in entries])
         failed, again = self._failed.pop(id, (None, ""))
         name = again if failed == entries else handle.scope.world.new_id()
         try:

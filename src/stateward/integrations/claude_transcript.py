@@ -7,18 +7,32 @@ so that what Claude Code links to it finds it again.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
 
 from stateward.shapes import shape_of, translate
 
 CALLS = re.compile(r"message|reasoning|compaction|mcp_\w+|\w+_call(_output)?")  # items of OpenAI's
 
 TranscriptLine = dict[str, Any]
+
+
+def mended(line: TranscriptLine) -> TranscriptLine:
+    """The same, with a mark for half a character: Claude Code may cut a text within one."""
+    try:
+        msgspec.json.encode(line)
+    except UnicodeEncodeError:
+        text = json.dumps(line, ensure_ascii=False)
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return cast(TranscriptLine, json.loads(whole))
+    return line
 
 
 class StoredLine(NamedTuple):

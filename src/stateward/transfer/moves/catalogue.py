@@ -11,6 +11,7 @@ from stateward.transfer.moves.foreign import ForeignStore
 
 # The modules whose `open_source` makes a source of what follows the colon.
 SOURCES = {
+    "claude": "claude_transcripts",
     "jsonl": "json_lines",
     "openai-agents": "openai_agents",
 }
