@@ -128,6 +128,10 @@ DAMAGE = (
     "makes rows of SQLite's own table unreadable; Stateward raises `SchemaError` for damage, and "
     "skips nothing"
 )
+AS_GIVEN = (
+    "wants items back as they were sent, without what OpenAI adds when it tells them: a status, "
+    "and text as a list of parts"
+)
 FORGETS = "needs a storage that forgets at the end of the process"
 NAMESPACES = (
     "`InMemoryStorage` has namespaces of its own; Stateward's storage has those that Strands gives "
@@ -280,6 +284,26 @@ SUITES = (
             "an item that is not JSON; here it is `InvalidInput`",
             "test_sqlite_session_closed_rejects_empty_add_items": "wants an error for adding "
             "nothing to a closed session; here nothing happens",
+        },
+    ),
+    Suite(
+        "openai-conversations",
+        "OpenAI Agents SDK's OpenAIConversationsSession, answered by the service",
+        "openai-agents==0.24.0",
+        (
+            "tests/memory/test_openai_conversations_session.py",
+            "tests/test_hitl_session_scenario.py::test_openai_conversations_session_hitl_scenario",
+        ),
+        "",
+        "foreign_openai_conversations",
+        OPENAI_AGENTS,
+        {
+            "test_init_with_*": "looks whether the session keeps the test's own client",
+            "test_get_items_applies_large_limit_*": "lists what are no items",
+            "test_pop_item_with_items": "deletes an item that it has not stored",
+            "test_operations_wait_for_complete_append?pop?": AS_GIVEN,
+            "test_operations_wait_for_complete_append?read?": AS_GIVEN,
+            "test_runner_resume_does_not_replay_partial_repeated_history*lost-ack*": AS_GIVEN,
         },
     ),
     Suite(
