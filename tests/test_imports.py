@@ -111,6 +111,7 @@ def test_the_redis_client_knows_no_operation() -> None:
 def test_the_core_knows_no_command_and_no_test_tool() -> None:
     above = ("stateward.cli", "stateward.why", "stateward.audit", "stateward.benchmark")
     above = (*above, "stateward.server", "stateward.testing", "stateward.sync.testing")
+    above = (*above, "stateward.mcp", "stateward.sync.why")
     found = [i for i in imports() if within(i.target, *above) and not within(i.module, *above)]
     assert [i for i in found if i.module != "stateward.__main__"] == []
 

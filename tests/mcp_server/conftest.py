@@ -18,7 +18,7 @@ import stateward
 from stateward import sync
 from stateward.errors import StoreUnavailable
 from stateward.mcp.server import mcp_server
-from stateward.mcp.tool import Caller
+from stateward.mcp.tool import ToolCaller
 from stateward.server.asker import Asker
 
 SECRET = "only-ada-knows"
@@ -88,7 +88,7 @@ async def in_process(
         url, namespace=namespace, spill=False, heartbeat=None, metrics=False, policy=policy
     )
     asker = Asker("tester", "write" if write else "read", frozenset({namespace}), user)
-    caller = Caller(store, asker, "tester", namespace, write=write, operates=user is None)
+    caller = ToolCaller(store, asker, "tester", namespace, write=write, operates=user is None)
     async with store, Client(mcp_server(caller)) as client:
         yield client
 

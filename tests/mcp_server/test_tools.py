@@ -25,7 +25,7 @@ from stateward.errors import NotPermitted
 from stateward.mcp.reads import READS
 from stateward.mcp.server import INSTRUCTIONS, TOOLS
 from stateward.mcp.size import MOST, cut
-from stateward.mcp.tool import Caller, McpTool, ToolCall
+from stateward.mcp.tool import McpTool, ToolCall, ToolCaller
 from stateward.mcp.writes import WRITES
 from stateward.server.asker import Asker
 
@@ -118,7 +118,7 @@ async def test_even_a_tool_that_were_shown_by_mistake_could_not_write(
 ) -> None:
     async with stateward.open(seeded.url, heartbeat=None, spill=False) as store:
         asker = Asker("tester", "read", frozenset({"default"}))
-        caller = Caller(store, asker, "tester", write=True)
+        caller = ToolCaller(store, asker, "tester", write=True)
         given = tool.arguments(**seeded.arguments[tool.name])
         with pytest.raises(NotPermitted):
             await tool.answer(ToolCall(caller, given))

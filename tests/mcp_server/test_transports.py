@@ -171,7 +171,7 @@ def test_a_signal_ends_it_though_stdin_is_open(seeded: Seeded, number: signal.Si
         server.stdin.flush()
         assert server.stdout.readline()
         server.send_signal(number)
-        assert server.wait(PATIENCE) == 4
+        assert server.wait(PATIENCE) == -number
 
 
 async def test_a_store_that_is_down_is_said_in_words_and_comes_back(tmp_path: Path) -> None:
@@ -329,6 +329,21 @@ def test_the_service_lets_nobody_in_without_a_key(served: Served) -> None:
     assert served.ask("POST", "/mcp", hello, key=served.key("read"), **good).status == 200
     assert served.ask("GET", "/mcp", key=served.key("read"), **good).status == 405
     assert served.ask("POST", "/mcp/other", hello, key=served.key("read"), **good).status == 404
+
+
+def test_without_the_extra_it_says_what_to_install(
+    served: Served,
+    seeded: Seeded,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setitem(sys.modules, "stateward.mcp.http", None)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    told = served.ask("POST", "/mcp", b"{}", key=served.key("read"))
+    assert told.status == 404
+    assert "stateward[mcp]" in told.problem["detail"]
+    assert main(["mcp", seeded.url]) == 2
+    assert "stateward[mcp]" in capsys.readouterr().err
 
 
 async def test_the_command_over_a_service(served: Served) -> None:

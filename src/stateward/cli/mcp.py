@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import signal
 from importlib.util import find_spec
-from typing import Any
 
 import stateward
-from stateward.cli.common import INTERRUPTED, OK, add_by, add_namespace, add_url, who
+from stateward.cli.common import OK, add_by, add_namespace, add_url, who
 from stateward.codec import check_id
 from stateward.engines.registry import looking, parse, refuse_missing
 from stateward.engines.url import is_loopback
 from stateward.errors import InvalidInput
+from stateward.mcp.tool import ToolCaller
 from stateward.server.asker import Asker
 
 EXAMPLES = """\
@@ -51,22 +50,21 @@ def run(options: argparse.Namespace) -> int:
     store = stateward.open(
         looking(url).text, namespace=options.namespace, spill=False, heartbeat=None, metrics=False
     )
-    from stateward.mcp.tool import Caller
-
     by = who(options)
     scope = "write" if options.write else "read"
     asker = Asker(by, scope, frozenset({options.namespace}), user)
-    caller = Caller(store, asker, by, options.namespace, write=options.write, operates=user is None)
+    caller = ToolCaller(
+        store, asker, by, options.namespace, write=options.write, operates=user is None
+    )
     if where is not None:
         return _serve(store, caller, *where, options, url.safe)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        # Whoever waits for a line of stdin cannot be told to stop waiting.
-        signal.signal(number, lambda *_: os._exit(INTERRUPTED))
+    # Whoever waits for a line of stdin cannot be told to stop waiting, so Ctrl-C ends the process.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     asyncio.run(_talk(store, caller))
     return OK
 
 
-async def _talk(store: stateward.Store, caller: Any) -> None:
+async def _talk(store: stateward.Store, caller: ToolCaller) -> None:
     """Until the client closes stdin, be it by its death."""
     from mcp.server.stdio import stdio_server
 
@@ -79,7 +77,7 @@ async def _talk(store: stateward.Store, caller: Any) -> None:
 
 def _serve(
     store: stateward.Store,
-    caller: Any,
+    caller: ToolCaller,
     host: str,
     port: int,
     options: argparse.Namespace,

@@ -9,7 +9,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 
 from stateward.mcp.server import mcp_server
-from stateward.mcp.tool import Caller
+from stateward.mcp.tool import ToolCaller
 from stateward.store import Store
 
 Message = MutableMapping[str, Any]
@@ -25,7 +25,7 @@ OF_THIS_MACHINE = TransportSecuritySettings(
 
 
 async def answer_request(
-    caller: Caller,
+    caller: ToolCaller,
     scope: Message,
     receive: Receive,
     send: Send,
@@ -47,7 +47,7 @@ async def answer_request(
 class McpApplication:
     """The tools for everybody on this machine, as an ASGI application of their own."""
 
-    def __init__(self, store: Store, caller: Caller) -> None:
+    def __init__(self, store: Store, caller: ToolCaller) -> None:
         self._store = store
         self._caller = caller
         self.failure: Exception | None = None  # what kept the store from being opened

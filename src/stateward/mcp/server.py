@@ -23,7 +23,7 @@ from mcp.types import (
 from stateward import __version__
 from stateward.errors import NotYoursError, StatewardError, StoreUnavailable
 from stateward.mcp.reads import READS
-from stateward.mcp.tool import Caller, McpTool, Missing, ToolCall
+from stateward.mcp.tool import McpTool, Missing, ToolCall, ToolCaller
 from stateward.mcp.writes import WRITES
 
 INSTRUCTIONS = """\
@@ -40,7 +40,7 @@ TOOLS = (*READS, *WRITES)
 logger = logging.getLogger("stateward.mcp")
 
 
-def shown_to(caller: Caller) -> list[McpTool]:
+def shown_to(caller: ToolCaller) -> list[McpTool]:
     """The tools that there are for this caller."""
     return [
         tool
@@ -74,7 +74,8 @@ def _schema(type: Any) -> dict[str, Any]:
     """The JSON schema of a type: an object at its root, as the protocol wants it."""
     (root,), parts = msgspec.json.schema_components((type,), ref_template="#/$defs/{name}")
     schema = {"properties": {}, **parts.pop(root["$ref"].removeprefix("#/$defs/"))}
-    return _tidy(schema | {"$defs": parts} if parts else schema)
+    tidy: dict[str, Any] = _tidy(schema | {"$defs": parts} if parts else schema)
+    return tidy
 
 
 def _tidy(schema: Any) -> Any:
@@ -90,7 +91,7 @@ def _tidy(schema: Any) -> Any:
     return tidy
 
 
-def mcp_server(caller: Caller) -> Server[Any]:
+def mcp_server(caller: ToolCaller) -> Server[Any]:
     """A server for one caller, over any transport."""
     tools = {tool.name: tool for tool in shown_to(caller)}
     one_users = caller.asker.user is not None
@@ -164,7 +165,7 @@ def _no_such_tool(name: str, tools: Iterable[str]) -> str:
     return f"there is no tool {name[:100]!r} here; there are: {', '.join(tools)}"
 
 
-def _words(error: Exception, caller: Caller) -> str:
+def _words(error: Exception, caller: ToolCaller) -> str:
     """What a model is told. What names hosts and files is for the server's own log."""
     if caller.asker.user is not None and isinstance(error, Missing | NotYoursError):
         return "there is nothing of that name that belongs to the user this server is for"

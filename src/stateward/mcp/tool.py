@@ -19,7 +19,7 @@ class Missing(InvalidInput):
     """What was asked for is not there, or is another's: a user is not told which."""
 
 
-class Caller(NamedTuple):
+class ToolCaller(NamedTuple):
     """Who calls tools, and what they may see and change."""
 
     store: Store  # the server's own: the operations log is written with it
@@ -34,7 +34,7 @@ class Caller(NamedTuple):
 class ToolCall:
     """One call: whatever it asks of the store passes the check of `Asker`."""
 
-    def __init__(self, caller: Caller, given: Any) -> None:
+    def __init__(self, caller: ToolCaller, given: Any) -> None:
         self.caller = caller
         self.given = given  # of the type of the tool's arguments
         self.store = store_for(caller.asker, caller.store, caller.namespace)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
-from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote
@@ -131,20 +130,15 @@ class Application:
             await self._answer(scope, receive, sent)
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        answer = None
+        if _below_root(scope) in MCP:
+            await self._answer_tools(scope, receive, send)
+            return
         try:
-            if _below_root(scope) in MCP:
-                answer = await self._mcp(scope)
-                reply = Reply(200)
-            else:
-                reply = await self._reply(scope, receive)
+            reply = await self._reply(scope, receive)
         except _HungUp:
             return  # nobody is there to be told
         except Exception as error:
             reply = reply_of(error)
-        if answer is not None:
-            await answer(scope, receive, send)
-            return
         if reply.events is not None and reply.asker is not None:
             try:
                 with self._door.rates.stream(reply.asker):
@@ -155,13 +149,7 @@ class Application:
                 reply = reply_of(error)
         if is_openais(_below_root(scope)):
             reply = in_openais_form(reply)
-        data, kind = reply.body
-        headers = [(b"content-length", str(len(data)).encode())]
-        if data:
-            headers.append((b"content-type", kind.encode()))
-        headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
-        await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        await send({"type": "http.response.body", "body": data})
+        await _send_whole(reply, send)
 
     async def _stream(
         self, events: AsyncGenerator[bytes, None], reply: Reply, receive: Receive, send: Send
@@ -218,23 +206,25 @@ class Application:
             data = await self._body(headers, receive)
         return await route.answer(ServiceCall(asker, Body(data, kind), lambda: _hung_up(receive)))
 
-    async def _mcp(self, scope: Message) -> Callable[[Message, Receive, Send], Awaitable[None]]:
-        """Who answers a request of MCP: with as many tools as the key permits and the path says."""
-        headers = dict(scope["headers"])
-        asker = await self._door.asker(scope, headers)
-        write = MCP[_below_root(scope)]
-        asker.require("write" if write else "read")
-        namespace = namespace_of(asker, headers, self._namespace)
+    async def _answer_tools(self, scope: Message, receive: Receive, send: Send) -> None:
+        """A request of MCP: with as many tools as the key permits and the path says."""
+        write, headers = MCP[_below_root(scope)], dict(scope["headers"])
         try:
+            asker = await self._door.asker(scope, headers)
+            asker.require("write" if write else "read")
+            namespace = namespace_of(asker, headers, self._namespace)
             # Of the extra `mcp`, and slow to import: others are answered meanwhile.
             await self._world.offload(import_module, "stateward.mcp.http")
-        except ImportError as error:
+            from stateward.mcp.http import answer_request
+            from stateward.mcp.tool import ToolCaller
+        except ImportError:
             why = "this service has no tools for MCP: pip install 'stateward[mcp]' where it runs"
-            raise Refusal(404, why) from error
-        from stateward.mcp.http import answer_request
-        from stateward.mcp.tool import Caller
-
-        caller = Caller(
+            await _send_whole(reply_of(Refusal(404, why)), send)
+            return
+        except Exception as error:
+            await _send_whole(reply_of(error), send)
+            return
+        caller = ToolCaller(
             self._store,
             replace(asker, scope="write" if write else "read"),
             asker.who,
@@ -243,7 +233,7 @@ class Application:
             operates=asker.is_operator and asker.user is None,
             logs_reads=asker.is_operator,
         )
-        return partial(answer_request, caller)
+        await answer_request(caller, scope, receive, send)
 
     async def _rest(
         self, asker: Asker, route: RestRoute, path: dict[str, str], scope: Message, receive: Receive
@@ -370,6 +360,16 @@ class Application:
 
 class _HungUp(Exception):
     """The client is gone, and its request has not come whole: nothing was done."""
+
+
+async def _send_whole(reply: Reply, send: Send) -> None:
+    data, kind = reply.body
+    headers = [(b"content-length", str(len(data)).encode())]
+    if data:
+        headers.append((b"content-type", kind.encode()))
+    headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": data})
 
 
 async def _set(event: asyncio.Event) -> None:
