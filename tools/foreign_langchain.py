@@ -1,8 +1,8 @@
 """A pytest plugin: LangChain's tests ask for one of its chat histories and get Stateward's.
 
-See foreign_suites.py. Blocking stores, because one history is asked both ways. With the default URL,
-`memory://`, a history with a file gets a SQLite file of Stateward's beside it: the tests open a file
-twice and expect to find the same messages.
+See foreign_suites.py. Blocking stores, because one history is asked both ways. With the default
+URL, `memory://`, a history with a file gets a SQLite file of Stateward's beside it: the tests open
+a file twice and expect to find the same messages.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from typing import Any
 
 import langchain_core.chat_history
@@ -58,12 +60,9 @@ def store_at(path: str) -> stateward.sync.Store:
     return stateward.sync.open(url, namespace=f"at {path}", spill=False)
 
 
-langchain_core.chat_history.InMemoryChatMessageHistory = InPlaceOfInMemory  # type: ignore[misc]
-try:
-    import langchain_community.chat_message_histories as community
-    import langchain_community.chat_message_histories.sql as sql
-except ModuleNotFoundError:
-    pass
-else:
-    community.FileChatMessageHistory = InPlaceOfFile
-    community.SQLChatMessageHistory = sql.SQLChatMessageHistory = InPlaceOfSQL
+core = import_module("langchain_core.chat_history")
+core.InMemoryChatMessageHistory = InPlaceOfInMemory  # type: ignore[attr-defined]
+with suppress(ModuleNotFoundError):
+    community = import_module("langchain_community.chat_message_histories")
+    community.FileChatMessageHistory = InPlaceOfFile  # type: ignore[attr-defined]
+    community.SQLChatMessageHistory = InPlaceOfSQL  # type: ignore[attr-defined]

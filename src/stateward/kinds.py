@@ -21,6 +21,7 @@ JOURNAL = "journal"
 BLOB = "blob"  # what an agent framework stores as a whole
 LANGGRAPH_THREAD = "langgraph-thread"
 LANGGRAPH_ITEM = "langgraph-item"
+AGENT_FRAMEWORK_RUN = "agent-framework-run"  # the checkpoints of workflows
 TURN = "turn"  # the lease of whoever answers a request, under a digest of thread and key
 SUMMARY = "summary"  # the lease of whoever makes a thread's summary
 QUESTION = "question"  # what a workflow asks a person, while it waits; also its document
@@ -63,6 +64,7 @@ KINDS = {
     BLOB: Kind(),
     LANGGRAPH_THREAD: Kind(),
     LANGGRAPH_ITEM: Kind(),
+    AGENT_FRAMEWORK_RUN: Kind(),
     TURN: OWN,
     SUMMARY: Kind(internal=True),
     QUESTION: Kind(routed=False),

@@ -77,6 +77,8 @@ def _spoken(message: Message) -> tuple[str, Message]:
         known = {} if not isinstance(beside, Mapping) else beside
         message = {"content": [*map(_block, message["blocks"])]}
         message |= {name: known[name] for name in ("tool_calls", "tool_call_id") if name in known}
+    elif isinstance(message.get("contents"), list):  # Microsoft's Agent Framework
+        message = {"content": [*map(_held, message["contents"])]}
     elif role is not None and "kind" in message:  # Pydantic AI
         message = {"content": [*map(_part, _listed(message.get("parts")))]}
     if role is None and message.get("type") in ("function_call_output", "custom_tool_call_output"):
@@ -120,6 +122,15 @@ def _block(block: Any) -> Any:
         named = {"id": block.get("tool_call_id"), "name": block.get("tool_name")}
         return {"type": "tool_use", **named, "input": block.get("tool_kwargs")}
     return block if kind is None else {**block, "type": kind}
+
+
+def _held(content: Any) -> Any:
+    """A content of a message of Microsoft's Agent Framework as a block that is known."""
+    kind = content.get("type") if isinstance(content, Mapping) else None
+    if kind == "function_result":
+        told = {"content": content.get("result"), "is_error": content.get("exception") is not None}
+        return {"type": "tool_result", "tool_use_id": content.get("call_id"), **told}
+    return {"type": "thinking"} if kind == "text_reasoning" else content
 
 
 def _blocks(message: Message) -> Iterator[Mapping[str, Any]]:

@@ -1,6 +1,6 @@
 """Which messages belong together: a tool call and its results, in the shapes providers use.
 
-Eight shapes are known, and may be told apart by the messages alone:
+Nine shapes are known, and may be told apart by the messages alone:
 
 - OpenAI chat: `tool_calls` of an assistant message, answered by messages of the role `tool`;
 - OpenAI Responses: items such as `function_call` and `function_call_output`, tied by `call_id`,
@@ -10,7 +10,9 @@ Eight shapes are known, and may be told apart by the messages alone:
 - Gemini: `functionCall` parts, answered by `functionResponse` parts, tied by id or by name;
 - LangChain: dumps of its messages, whose `type` (`human`, `ai`, `tool`) is their role;
 - Pydantic AI: requests and responses, whose parts say by their `part_kind` what they are;
-- LlamaIndex: `tool_call` blocks, answered by messages of the role `tool`.
+- LlamaIndex: `tool_call` blocks, answered by messages of the role `tool`;
+- Microsoft's Agent Framework: `contents` such as `function_call` and `function_result`, tied by
+  `call_id`, and questions whether a call is approved.
 
 A form of one's own is described by a `Shaper`, and looked at through a stand-in. Messages of any
 other form are left alone: each stands for itself. Reading only.
@@ -117,7 +119,8 @@ def is_known(message: Message) -> bool:
     calls, results = ties(message)
     if calls or results:
         return True
-    blocks = [each for name in ("content", "parts") for each in _list(message.get(name))]
+    lists = ("content", "parts", "contents")
+    blocks = [each for name in lists for each in _list(message.get(name))]
     kinds = [str(each.get("type", "")) for each in blocks if type(each) is dict]
     return role not in ("tool", "function") and not any("tool" in kind for kind in kinds)
 
@@ -175,6 +178,8 @@ def ties(message: Message) -> Ties:
         for block in content if type(content) is list else ():
             if type(block) is dict:
                 _block_ties(block, calls, results)
+    if "contents" in message:
+        _contents_ties(_list(message["contents"]), calls, results)
     if not calls and not results:
         return NO_TIES
     return Ties(tuple(dict.fromkeys(calls)), tuple(id for id in results if id not in calls))
@@ -235,6 +240,18 @@ def _block_ties(block: Message, calls: list[str], results: list[str]) -> None:
             if type(part) is dict:
                 made_or_answered = calls if made else results
                 made_or_answered.append(_text(part.get("id") or f"function {part.get('name')}"))
+
+
+def _contents_ties(contents: list[Any], calls: list[str], results: list[str]) -> None:
+    """What Agent Framework's messages hold; a call that asks for approval is made by its answer."""
+    for held in contents:
+        kind = held.get("type") if type(held) is dict else None
+        if type(kind) is not str:
+            continue
+        if "call_id" in held:
+            (results if kind.endswith("_result") else calls).append(_text(held["call_id"]))
+        elif kind.startswith("function_approval_"):
+            (results if kind.endswith("_response") else calls).append(_text(held.get("id")))
 
 
 def _text(id: Any) -> str:

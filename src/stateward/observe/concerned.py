@@ -6,6 +6,7 @@ import threading
 from collections import deque
 
 from stateward.kinds import (
+    AGENT_FRAMEWORK_RUN,
     BLOB,
     EFFECT,
     JOURNAL,
@@ -26,7 +27,10 @@ EVENTS = (
 NEWEST = 3  # of each event, between two heartbeats
 # Neither people, who may be erased, nor what is the store's own.
 NAMED = frozenset(
-    (THREAD, WORKFLOW, TASK, SCHEDULE, EFFECT, SHARED, JOURNAL, BLOB, LANGGRAPH_THREAD)
+    (
+        *(THREAD, WORKFLOW, TASK, SCHEDULE, EFFECT, SHARED, JOURNAL, BLOB),
+        *(LANGGRAPH_THREAD, AGENT_FRAMEWORK_RUN),
+    )
 )
 
 

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from stateward.errors import InvalidInput, NotPermitted
 from stateward.kinds import (
+    AGENT_FRAMEWORK_RUN,
     AUDIT,
     BLOB,
     EFFECT,
@@ -45,7 +46,7 @@ SCOPES = ("read", "write", "operate", "admin")  # each permits what those before
 PERSONAL = frozenset(
     {
         *(THREAD, USER, WORKFLOW, TASK, JOURNAL, BLOB, LANGGRAPH_THREAD, LANGGRAPH_ITEM),
-        *(EFFECT, TURN, SUMMARY, FORK, HEARTBEAT),
+        *(AGENT_FRAMEWORK_RUN, EFFECT, TURN, SUMMARY, FORK, HEARTBEAT),
     }
 )
 OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own

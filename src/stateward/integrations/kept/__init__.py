@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from stateward.integrations.kept import adk, claude, langgraph, strands
-from stateward.kinds import BLOB, LANGGRAPH_ITEM, LANGGRAPH_THREAD, SHARED, THREAD, USER
+from stateward.integrations.kept import adk, agent_framework, claude, langgraph, strands
+from stateward.kinds import (
+    AGENT_FRAMEWORK_RUN,
+    BLOB,
+    LANGGRAPH_ITEM,
+    LANGGRAPH_THREAD,
+    SHARED,
+    THREAD,
+    USER,
+)
 from stateward.ops import Entity, Head
 
 Message = Mapping[str, Any]
@@ -27,6 +35,7 @@ class KeptState(NamedTuple):
 KINDS = {
     LANGGRAPH_THREAD: KeptState(langgraph.thread, langgraph.document),
     LANGGRAPH_ITEM: KeptState(langgraph.item, langgraph.item_document),
+    AGENT_FRAMEWORK_RUN: KeptState(agent_framework.run, agent_framework.document),
     BLOB: KeptState(strands.blob),
 }
 STATUSES = {  # of threads, by the status that says whose they are

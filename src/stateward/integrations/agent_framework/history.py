@@ -1,0 +1,247 @@
+"""Conversations of agents: a history provider over threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextvars import ContextVar
+from typing import Any, Literal
+from weakref import WeakKeyDictionary
+
+from agent_framework import AgentSession, HistoryProvider, Message, SessionContext, SupportsAgentRun
+
+from stateward.codec import Retention, check_key, check_span
+from stateward.context.compaction import Compaction, check_compaction
+from stateward.context.tokens import Count
+from stateward.context.window import Bounds
+from stateward.errors import InvalidInput
+from stateward.integrations.agent_framework.messages import Kept, as_messages, unknown
+from stateward.integrations.bridge import OnAnyStore
+from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns, begin
+from stateward.layers.outage.answers import Suppressed
+from stateward.ops import Check, Conflict, Fenced, Held, KeyReused, LogAt, Write
+from stateward.options import UNSAID, Unsaid, Whose
+from stateward.records import Cursor
+from stateward.state.refusals import stored
+
+USER, KEY = "user", "key"  # what a session says of itself, in the provider's part of its state
+
+
+class GivenHistory:
+    """What a run was given at its beginning."""
+
+    def __init__(self, run: AgentRun) -> None:
+        self.run = run
+        self.messages: list[Kept] | None = None  # None: nothing was read
+        self.cursor: Cursor | None = None
+
+
+_reading: ContextVar[GivenHistory | None] = ContextVar("_reading", default=None)
+
+
+class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
+    """Conversations of Agent Framework, kept in a store: one provider serves all of an agent's.
+
+    A session is a thread: `session()` makes one that says whose it is. A run has the conversation
+    to itself from its beginning to its end; another one waits for it, for up to `wait` seconds
+    (None: as long as it takes), and then gets `LeaseHeld`. What a run adds, its question and its
+    answer, is stored together; if somebody has written all the same, raises `StateConflictError`,
+    and nothing of it is stored. With `conflict="append"` nobody waits, and runs land in the order
+    in which they end.
+
+    Messages added while the store does not answer are kept locally as the store's policy says;
+    reading then raises `StoreUnavailable`, never an empty history.
+
+    `last`, `turns`, `max_tokens` (by `count`) and `summarize` bound what a run gets to see, as
+    `Thread.load` does it: calls and their results stay together. The other arguments are those of
+    the framework's `HistoryProvider`.
+    """
+
+    DEFAULT_SOURCE_ID = "stateward"
+
+    def __init__(
+        self,
+        store: Any,
+        *,
+        source_id: str = DEFAULT_SOURCE_ID,
+        user: Whose = UNSAID,
+        last: int | None = None,
+        turns: int | None = None,
+        max_tokens: int | None = None,
+        count: Count | None = None,
+        summarize: Compaction | None = None,
+        conflict: Literal["raise", "append"] = "raise",
+        wait: float | None = WAIT,
+        retain: Retention | Unsaid = UNSAID,
+        load_messages: bool = True,
+        store_inputs: bool = True,
+        store_context_messages: bool = False,
+        store_context_from: set[str] | None = None,
+        store_outputs: bool = True,
+    ) -> None:
+        if conflict not in ("raise", "append"):
+            raise InvalidInput(f'conflict= is "raise" or "append", not {conflict!r}')
+        Bounds.of(last, turns, max_tokens, count, "raise")
+        check_compaction(summarize, None, None)
+        OnAnyStore.__init__(self, store)
+        HistoryProvider.__init__(
+            self,
+            source_id,
+            load_messages=load_messages,
+            store_inputs=store_inputs,
+            store_context_messages=store_context_messages,
+            store_context_from=store_context_from,
+            store_outputs=store_outputs,
+        )
+        self._user = user
+        self._retain = retain
+        self._bounds = {
+            "last": last,
+            "turns": turns,
+            "max_tokens": max_tokens,
+            "count": count,
+            "summarize": summarize,
+        }
+        self._conflict = conflict
+        self._wait = None if wait is None else check_span(wait, "wait")
+        self._readings: WeakKeyDictionary[SessionContext, GivenHistory] = WeakKeyDictionary()
+
+    def session(
+        self, session_id: str, *, user: Whose = UNSAID, key: str | None = None
+    ) -> AgentSession:
+        """The session of a conversation, and whose it is. Asks the store nothing.
+
+        `key` is the name of the request that its next run answers: repeated, it adds nothing.
+        """
+        said = {} if user is UNSAID else {USER: user}
+        if key is not None:
+            check_key(key, "first")
+            said[KEY] = key
+        session = AgentSession(session_id=session_id)
+        session.state[self.source_id] = said
+        return session
+
+    # --- what the framework calls ---------------------------------------------------
+
+    async def get_messages(
+        self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
+    ) -> list[Message]:
+        """The history, oldest first."""
+        window = await self._call(self._thread(session_id, state).load, **self._bounds)
+        reading = _reading.get()
+        if reading is not None:
+            reading.messages, reading.cursor = window.messages, window.cursor
+        kept: list[Kept] = window.messages
+        if window.summary is None:
+            return as_messages(kept)
+        told = Message("system", [window.summary])
+        return [*as_messages(kept[: window.pinned]), told, *as_messages(kept[window.pinned :])]
+
+    async def save_messages(
+        self,
+        session_id: str | None,
+        messages: Sequence[Message],
+        *,
+        state: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Add messages to the end, adjacent, all or none.
+
+        Workflows hand whole conversations on: what is stored already is not stored again.
+        """
+        if not messages:
+            return
+        thread = self._thread(session_id, state)
+        handle, reading = thread.handle, _reading.get()
+        kept = [message.to_dict() for message in messages]
+        before = None if reading is None else reading.messages
+        if before is None:
+            newest = await self._call(thread.load, last=len(kept), exact=True)
+            before = newest.messages
+        new = unknown(before, kept)
+        if not new:
+            return
+        turns = Turns.of(handle.scope)
+        turn = None if reading is None else turns.get(handle.entity, reading.run)
+        checks: tuple[Check, ...] = ()
+        if self._conflict == "raise" and reading is not None and reading.cursor is not None:
+            checks = (LogAt(reading.cursor.version, reading.cursor.stamp),)
+        given = None if state is None else state.pop(KEY, None)
+        key = given or handle.scope.world.new_id()
+        writes: tuple[Write, ...] = () if turn is None else (turns.end(turn).release,)
+        outcome = await self._call(handle.append, new, key, checks, writes, keep=True)
+        if isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
+            outcome = await self._call(handle.append, new, key, checks, keep=True)
+        elif turn is not None and isinstance(outcome, Conflict | KeyReused):
+            await self._give_turn_back(handle, turn)
+        if given and isinstance(outcome, KeyReused):
+            return  # the request was answered before: that answer stays
+        if isinstance(outcome, Suppressed):
+            return
+        applied = stored(outcome, handle.entity)
+        if reading is not None:
+            reading.messages = [*before, *new]
+            reading.cursor = Cursor(applied.version, applied.stamp)
+
+    async def before_run(
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """Take the turn, and load the history into the context."""
+        reading = self._readings[context] = GivenHistory(AgentRun(context, context))
+        if self._conflict == "raise":
+            await self._take_turn(self._thread(context.session_id, state).handle, reading.run)
+        begin(reading.run)
+        within = _reading.set(reading)
+        try:
+            await super().before_run(agent=agent, session=session, context=context, state=state)
+        finally:
+            _reading.reset(within)
+
+    async def after_run(
+        self,
+        *,
+        agent: SupportsAgentRun,
+        session: AgentSession,
+        context: SessionContext,
+        state: dict[str, Any],
+    ) -> None:
+        """Store what the run has added, and give the turn back."""
+        within = _reading.set(self._readings.get(context))
+        try:
+            await super().after_run(agent=agent, session=session, context=context, state=state)
+        finally:
+            _reading.reset(within)
+        reading = self._readings.pop(context, None)
+        if reading is not None:
+            handle = self._thread(context.session_id, state).handle
+            turn = Turns.of(handle.scope).get(handle.entity, reading.run)
+            if turn is not None:  # nothing was to be stored
+                await self._give_turn_back(handle, turn)
+
+    # --- threads and turns ----------------------------------------------------------
+
+    def _thread(self, session_id: str | None, state: dict[str, Any] | None) -> Any:
+        if session_id is None:
+            raise InvalidInput(
+                "a conversation needs a session id: agent.run(..., session=history.session(id))"
+            )
+        user = self._user if state is None else state.get(USER, self._user)
+        return self._store.thread(session_id, user=user, retain=self._retain)
+
+    async def _take_turn(self, handle: Any, run: AgentRun) -> None:
+        """At the beginning of a run: nothing else is stored before its end."""
+        turns = Turns.of(handle.scope)
+        if turns.is_shared(handle.entity):
+            return
+        asked = handle.scope.world.monotonic()
+        outcome = await self._call(handle.commit, (turns.acquire(handle.entity),))
+        if isinstance(outcome, Held):
+            waits = {"ttl": TTL, "wait": self._wait, "owner": handle.owner}
+            lease, asked = await self._call(handle.scope.leases.acquire, handle.entity, **waits)
+        else:
+            lease = stored(outcome, handle.entity).lease
+        turns.taken(handle.entity, run, lease, asked)
