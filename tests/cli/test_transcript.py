@@ -472,3 +472,25 @@ def test_a_terminal_gives_its_width_and_takes_colours(
     assert (b"\x1b" in said) is coloured
     assert b"29 messages \xc2\xb7 version 30 \xc2\xb7" in said
     assert "question 29" in said.decode()
+
+
+def test_a_conversation_is_shown_in_another_shape(
+    tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    with sync.open(url) as store:
+        thread = store.thread("s-1")
+        thread.append({"role": "system", "content": "be kind"}, {"role": "user", "content": "hi"})
+        thread.append({"role": "model", "parts": [{"text": "hello"}, {"executableCode": {}}]})
+    assert cli.main(["thread", "show", url, "s-1", "--as", "anthropic"]) == 0
+    told = capsys.readouterr()
+    assert [json.loads(line)["role"] for line in told.out.splitlines()] == ["user", "assistant"]
+    assert told.err.splitlines() == [
+        "system prompt, which is no message in this shape: be kind",
+        "lost: message 3, part 2 (executableCode): Anthropic has no block for it",
+    ]
+    assert cli.main(["thread", "show", url, "s-1", "--as", "openai", "--json"]) == 0
+    read = json.loads(capsys.readouterr().out)
+    assert [message["content"] for message in read["messages"]] == ["be kind", "hi", "hello"]
+    assert read["system"] is None
+    assert [lost["what"] for lost in read["lost"]] == ["executableCode"]

@@ -37,6 +37,7 @@ READ = {
     "Thread.branches",
     "Thread.changes",
     "Thread.late",
+    "Thread.messages_as",  # as `load`, which is in the table
     "Thread.origin",
     "Thread.summary",
     "User.diff",

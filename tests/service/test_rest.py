@@ -349,6 +349,26 @@ def test_a_stream_goes_on_after_the_last_event(api: Api) -> None:
     assert gone.startswith("event: reset\n")
 
 
+def test_a_window_is_given_in_the_shape_that_was_asked_for(api: Api) -> None:
+    image = {"format": "png", "source": {"bytes": "aGk="}}
+    said = [
+        {"role": "system", "content": "be kind"},
+        {"role": "user", "content": [{"image": image}]},
+        {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "a cat"}]},
+    ]
+    api.ask("POST", "/v1/threads/shaped/messages", {"messages": said})
+    told = shown(api.ask("GET", "/v1/threads/shaped?as=bedrock"))
+    assert told["system"] == "be kind"
+    assert told["messages"] == [
+        {"role": "user", "content": [{"image": image}]},
+        {"role": "assistant", "content": [{"text": "a cat"}]},
+    ]
+    (lost,) = told["lost"]
+    assert (lost["number"], lost["part"], lost["what"]) == (3, 1, "thinking")
+    assert shown(api.ask("GET", "/v1/threads/shaped"))["messages"] == said
+    assert api.ask("GET", "/v1/threads/shaped?as=cohere").status == 400
+
+
 def test_a_fork_and_its_origin(api: Api) -> None:
     api.ask("POST", "/v1/threads/origin/messages", {"messages": [{"n": 1}, {"n": 2}]})
     assert api.ask("POST", "/v1/threads/origin/fork", {"to": "branch", "at": 1}).status == 201

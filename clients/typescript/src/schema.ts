@@ -2173,6 +2173,16 @@ export interface components {
             who: string;
         };
         /**
+         * Lost
+         * @description Something that the target cannot hold: of which message, which part (0: all of it), why.
+         */
+        Lost: {
+            number: number;
+            part: number;
+            what: string;
+            why: string;
+        };
+        /**
          * MessageEvent
          * @description One message as it entered a conversation; its cursor is the id of the event.
          */
@@ -2745,16 +2755,23 @@ export interface components {
         /**
          * ThreadWindow
          * @description What a conversation gives a prompt, as `Thread.load` does.
+         *
+         *         `system` and `lost` are of messages in another shape: the system prompt, where the shape has no
+         *         such messages, and what it cannot hold.
          */
         ThreadWindow: {
             created_at: string | null;
             cursor: string;
             id: string;
+            /** @default [] */
+            lost?: components["schemas"]["Lost"][];
             messages: Record<string, unknown>[];
             omitted: number;
             pending: string[];
             pinned: number;
             shortened: number;
+            /** @default null */
+            system?: string | null;
             tokens: number | null;
             updated_at: string | null;
             version: number;
@@ -5046,6 +5063,7 @@ export interface operations {
         parameters: {
             query?: {
                 after?: string;
+                as?: "agent-framework" | "anthropic" | "bedrock" | "gemini" | "langchain" | "llama-index" | "openai" | "openai-responses" | "pydantic-ai";
                 exact?: boolean;
                 last?: number;
                 max_tokens?: number;

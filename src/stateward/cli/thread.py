@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
+
+import msgspec
 
 from stateward import sync
 from stateward.cli.common import OK, Screen, add_care, add_words, store_and_words
@@ -23,6 +26,7 @@ from stateward.kinds import LANGGRAPH_THREAD, THREAD
 from stateward.layers.outage.replay import LATE
 from stateward.ops import Drop, Entity, Fetched, Found, Log, Value
 from stateward.records import Change, Cursor, Late, moment
+from stateward.shapes import Shape, translate
 from stateward.state.about import ABOUT
 from stateward.state.edits import EDITS, edits_of
 from stateward.state.feeds import change_of
@@ -46,7 +50,8 @@ examples:
   stateward thread show sqlite:///agents.db s-abc123
   stateward thread show sqlite:///agents.db s-abc123 --last 50 --full
   stateward thread show sqlite:///agents.db s-abc123 --before 81
-  stateward thread show sqlite:///agents.db s-abc123 --json"""
+  stateward thread show sqlite:///agents.db s-abc123 --json
+  stateward thread show sqlite:///agents.db s-abc123 --as anthropic"""
 EXPORT = """\
 A line that says what this is, then one for the conversation and one for each of its documents and
 messages, as stateward user export writes them. Without FILE to stdout. What it writes is personal
@@ -77,6 +82,9 @@ def _configure_show(parser: argparse.ArgumentParser) -> None:
     add("--last", type=int, default=LAST, metavar="N", help=f"how many messages (default: {LAST})")
     add("--before", type=int, metavar="NUMBER", help="those before this message")
     add("--full", action="store_true", help="messages, tool calls and results in full")
+    shapes = get_args(Shape)
+    told = f"each message as a line of JSON in this shape: {', '.join(shapes)}"
+    add("--as", choices=shapes, dest="shape", metavar="SHAPE", help=told)
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -87,11 +95,34 @@ def _show(options: argparse.Namespace) -> int:
         raise InvalidInput(f"--before is the number of a message, not {options.before}")
     with opened(url, options.namespace) as store:
         page = _page(store, check_id(id, "a thread"), options)
+    if options.shape is not None:
+        return _show_as(page, options)
     if options.json:
         print(json.dumps(plain([_told(page, url.safe, options.namespace)])[0]))
         return OK
     print(transcript(page, Screen.of_stdout(), full=options.full))
     return OK
+
+
+def _show_as(page: ThreadPage, options: argparse.Namespace) -> int:
+    """The messages in another shape; what it cannot hold is said beside them."""
+    numbers = [entry.version for entry in page.entries]
+    found = translate([entry.message for entry in page.entries], options.shape, numbers)
+    if options.json:
+        print(json_text(found))
+        return OK
+    for message in found.messages:
+        print(json_text(message))
+    if found.system is not None:
+        print(f"system prompt, which is no message in this shape: {found.system}", file=sys.stderr)
+    for lost in found.lost:
+        print(f"lost: {lost}", file=sys.stderr)
+    return OK
+
+
+def json_text(value: object) -> str:
+    """JSON on one line; bytes, which only Bedrock has, as base64."""
+    return msgspec.json.encode(value).decode()
 
 
 def _page(store: sync.Store, id: str, options: argparse.Namespace) -> ThreadPage:

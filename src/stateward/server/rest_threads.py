@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import unquote
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from stateward.errors import StateConflictError
 from stateward.kinds import THREAD
@@ -36,6 +37,8 @@ from stateward.server.route import (
     RestRoute,
     RouteDeed,
 )
+from stateward.shapes import Lost, Shape
+from stateward.shapes.window import translated
 from stateward.state.handle import Handle
 from stateward.state.threads import Thread
 
@@ -53,8 +56,11 @@ class ThreadsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     after: str | None = None
 
 
-class WindowQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """How much of a conversation: the last 20 messages, unless something is said."""
+class WindowQuery(Struct, frozen=True, forbid_unknown_fields=True, rename={"as_": "as"}):
+    """How much of a conversation: the last 20 messages, unless something is said.
+
+    `as` is the shape that its messages are given in; by default as they were stored.
+    """
 
     user: str | None = None
     last: Limit | None = None
@@ -64,6 +70,7 @@ class WindowQuery(Struct, frozen=True, forbid_unknown_fields=True):
     after: str | None = None
     upto: str | None = None
     exact: bool = False
+    as_: Shape | None = None
 
 
 class ChangesQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,7 +96,11 @@ class ForkBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ThreadWindow(Struct, frozen=True):
-    """What a conversation gives a prompt, as `Thread.load` does."""
+    """What a conversation gives a prompt, as `Thread.load` does.
+
+    `system` and `lost` are of messages in another shape: the system prompt, where the shape has no
+    such messages, and what it cannot hold.
+    """
 
     id: str
     messages: list[dict[str, Any]]
@@ -102,6 +113,8 @@ class ThreadWindow(Struct, frozen=True):
     tokens: int | None
     pending: tuple[str, ...]
     shortened: int
+    system: str | None = None
+    lost: tuple[Lost, ...] = ()
 
 
 class AppendAnswer(Struct, frozen=True):
@@ -182,11 +195,16 @@ async def _load(call: RestCall) -> Reply:
         after=query.after,
         upto=query.upto,
         exact=query.exact,
+        entries=query.as_ is not None,
     )
     if not window.exists:
         raise missing("thread", call.path["thread"])
     tag = etag(window.cursor.version, window.cursor.stamp)
-    return answer(window_of(call.path["thread"], window), headers={"etag": tag})
+    told = window_of(call.path["thread"], window)
+    if query.as_ is not None:
+        found = translated(window, query.as_)
+        told = replace(told, messages=found.messages, system=found.system, lost=found.lost)
+    return answer(told, headers={"etag": tag})
 
 
 async def _append(call: RestCall) -> Reply:

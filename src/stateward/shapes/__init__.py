@@ -13,6 +13,7 @@ from re import Pattern
 from typing import Any, Literal, NamedTuple, get_args
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.errors import InvalidInput
 from stateward.shapes import (
@@ -164,12 +165,15 @@ def _shape_by_block(block: Any) -> str | None:
     return "openai" if kind in MEDIA or kind == "refusal" else None
 
 
-def translate(messages: Sequence[Message], shape: Shape | str) -> Translation:
+def translate(
+    messages: Sequence[Message], shape: Shape, numbers: Sequence[int] | None = None
+) -> Translation:
     """The conversation in that shape.
 
     Every tool call is followed by its result, whatever lay between them. One that was never
     answered, and a result without a call, are left out and named, because no provider takes them;
-    calls at the very end stay, for their results are still to come.
+    calls at the very end stay, for their results are still to come. `numbers` are those by which
+    `lost` names messages; by default they are counted from 1.
     """
     target = TARGETS.get(shape)
     if target is None:
@@ -191,8 +195,10 @@ def translate(messages: Sequence[Message], shape: Shape | str) -> Translation:
                 why = f"nobody knows the role {said.role!r}" if said.role else "of no known shape"
                 sources.lose_message(home, "message", why)
     written = target.write(paired(known_saids, sources, target.ids), sources)
-    lost = tuple(sorted(sources.lost, key=lambda each: (each.number, each.part)))
-    return Translation(written, lost, "\n\n".join(sources.system) or None)
+    lost = sorted(sources.lost, key=lambda each: (each.number, each.part))
+    if numbers is not None:
+        lost = [replace(each, number=numbers[each.number - 1]) for each in lost]
+    return Translation(written, tuple(lost), "\n\n".join(sources.system) or None)
 
 
 def _speaks(saids: Sequence[Said]) -> bool:

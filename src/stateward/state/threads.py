@@ -11,7 +11,7 @@ from collections.abc import (
     Mapping,
 )
 from math import inf, nextafter
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from msgspec.structs import replace
 
@@ -70,6 +70,9 @@ from stateward.state.summaries import compact, stored_summary
 from stateward.state.turns import Turn, append_first
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.state.windows import read_window
+
+if TYPE_CHECKING:
+    from stateward.shapes import Shape, Translation
 
 Position = int | str | Cursor | Window
 R = TypeVar("R")
@@ -458,6 +461,42 @@ class Thread:
             entries,
         )
         return await read_window(self.handle.scope, wanted)
+
+    async def messages_as(
+        self,
+        shape: Shape,
+        *,
+        last: int | None = None,
+        turns: int | None = None,
+        max_tokens: int | None = None,
+        count: Count | None = None,
+        oversized: Oversized = "raise",
+        summarize: Compaction | None = None,
+        after: Position | None = None,
+        upto: Position | None = None,
+        exact: bool = False,
+    ) -> Translation:
+        """The same as `load`, in the shape that a provider or framework takes.
+
+        Whatever shapes the messages were stored in: one that has this shape already is given as it
+        is, the others are translated, tool calls with their results behind them. What the shape
+        cannot hold is named in `lost`. Nothing that is stored changes.
+        """
+        from stateward.shapes.window import translated  # whoever does not ask does not load it
+
+        window = await self.load(
+            last=last,
+            turns=turns,
+            max_tokens=max_tokens,
+            count=count,
+            oversized=oversized,
+            summarize=summarize,
+            after=after,
+            upto=upto,
+            exact=exact,
+            entries=True,
+        )
+        return translated(window, shape)
 
     async def origin(self) -> Origin | None:
         """The thread that this one was forked from, and where; None: from none."""

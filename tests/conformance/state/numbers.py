@@ -98,6 +98,11 @@ COUNTS: Calls = {
     "Thread.load last": lambda store, n: store.thread("t").load(last=n),
     "Thread.load turns": lambda store, n: store.thread("t").load(turns=n),
     "Thread.load max_tokens": lambda store, n: store.thread("t").load(max_tokens=n),
+    "Thread.messages_as last": lambda store, n: store.thread("t").messages_as("openai", last=n),
+    "Thread.messages_as turns": lambda store, n: store.thread("t").messages_as("openai", turns=n),
+    "Thread.messages_as max_tokens": lambda store, n: store.thread("t").messages_as(
+        "openai", max_tokens=n
+    ),
     "Thread.turn last": lambda store, n: turn(store, last=n),
     "Thread.turn turns": lambda store, n: turn(store, turns=n),
     "Thread.turn max_tokens": lambda store, n: turn(store, max_tokens=n),
@@ -134,6 +139,8 @@ NUMBERS: Calls = {
     ),
     "Thread.load after": lambda store, n: store.thread("t").load(after=n),
     "Thread.load upto": lambda store, n: store.thread("t").load(upto=n),
+    "Thread.messages_as after": lambda store, n: store.thread("t").messages_as("openai", after=n),
+    "Thread.messages_as upto": lambda store, n: store.thread("t").messages_as("openai", upto=n),
     "Thread.fork at": lambda store, n: store.thread("t").fork(to="f", at=n),
     "Thread.append expect": lambda store, n: store.thread("t").append({"n": 1}, expect=n),
     "Thread.edit changes": lambda store, n: store.thread("t").edit({n: None} if n != [] else {}),

@@ -157,3 +157,28 @@ async def a_shape_that_is_none_is_refused(h: StoreHarness) -> None:
                 await store.thread("t").load(last=1)
             assert (await store.thread("t").load()).messages
             await store.thread("t").delete()
+
+
+@case
+async def a_conversation_of_many_shapes_is_read_in_one(h: StoreHarness) -> None:
+    async with h.store() as store:
+        thread = store.thread(h.new_id())
+        await thread.append(
+            {"role": "system", "content": "be kind"},
+            {"role": "user", "content": "where is it?"},
+            {"type": "function_call", "call_id": "c1", "name": "find", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "c1", "output": "in the van"},
+            {"role": "model", "parts": [{"text": "hm", "thought": True}, {"text": "in the van"}]},
+        )
+        read = await thread.messages_as("anthropic")
+        assert read.system == "be kind"
+        assert [message["role"] for message in read.messages] == [
+            *("user", "assistant", "user", "assistant")
+        ]
+        assert [(lost.number, lost.part, lost.what) for lost in read.lost] == [(5, 1, "thinking")]
+        await thread.append({"role": "user", "content": "thanks"})
+        last = await thread.messages_as("openai", turns=1)
+        assert [message["content"] for message in last.messages] == ["be kind", "thanks"]
+        assert (await store.thread(h.new_id()).messages_as("gemini")).messages == []
+        with raises(InvalidInput):
+            await thread.messages_as("cohere")  # type: ignore[arg-type]

@@ -50,8 +50,8 @@ function _shtab_stateward_using
   test "$_shtab_stateward_cmdpath" = "$argv"
 end
 
-set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' 'audit list' 'audit show' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health inspect key lock 'lock break' 'lock list' mcp migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve signals sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' ui user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
-set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --at --audience --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --http --id --issuer --joining --jwks --keep-in --keep-namespace --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --rounds --save --scope --scrape --seconds --seed --server-setting --signal --since --spill --start-command --status --step --streams --target --thread --times --tls-cert --tls-key --to --tool --url --user --value --wait --with-server --workflow
+set -g _shtab_stateward_commands audit 'audit clean' 'audit compare' 'audit init' 'audit list' 'audit show' backup bench completion copy effect 'effect list' 'effect resolve' 'effect show' health import inspect key lock 'lock break' 'lock list' mcp migrate namespaces operations 'operations export' 'operations list' 'operations trim' 'operations verify' rebalance restore serve signals sweep task 'task cancel' 'task list' 'task retry' 'task show' thread 'thread delete' 'thread export' 'thread list' 'thread show' ui user 'user erase' 'user export' 'user list' 'user show' verify waiting why workflow 'workflow cancel' 'workflow fork' 'workflow list' 'workflow retry' 'workflow show' 'workflow signal'
+set -g _shtab_stateward_opts_with_value --abort-after-ms --abort-lag-mb --after --alerts-url --as --at --audience --backup-command --baseline --before --burst --by --compare --config --conversations --days --done --duration --erasures --every --failed --faults --for --from --head --history --host --html --http --id --issuer --joining --jwks --keep-in --keep-namespace --key --kind --last --leaving --limit --metrics-url --namespace --note --only --output --port --prices --profile --rate --reason --replica --replicas --require --restart-command --restore-command --restored --retain --rounds --save --scope --scrape --seconds --seed --server-setting --signal --since --spill --start-command --status --step --streams --target --thread --times --tls-cert --tls-key --to --tool --url --user --user-pattern --value --wait --with-server --workflow
 
 complete -c stateward -e
 complete -c stateward -f
@@ -202,6 +202,16 @@ complete -c stateward -n '_shtab_stateward_using health' -l namespace -x -d 'whi
 complete -c stateward -n '_shtab_stateward_using health' -l replica -x -d 'of a store that is divided among replicas: this one'
 complete -c stateward -n '_shtab_stateward_using health' -l replicas -x -d 'and all of them: agents-0,agents-1,agents-2'
 complete -c stateward -n '_shtab_stateward_using health' -l json -d 'print one JSON object'
+complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a import -d 'put the conversations of another framework into a store'
+complete -c stateward -n '_shtab_stateward_using import' -s h -l help -d 'show this help message and exit'
+complete -c stateward -n '_shtab_stateward_using import' -l namespace -x -d 'into which one (default: default)'
+complete -c stateward -n '_shtab_stateward_using import' -l user -x -d 'whose they are, where the source does not say it'
+complete -c stateward -n '_shtab_stateward_using import' -l user-pattern -x -d 'a regular expression whose one group is the user in a conversation'"'"'s id'
+complete -c stateward -n '_shtab_stateward_using import' -l retain -x -d 'keep each so long after its last message, or the import (default: for ever)'
+complete -c stateward -n '_shtab_stateward_using import' -l again -d 'also what was deleted in the target since'
+complete -c stateward -n '_shtab_stateward_using import' -l dry-run -d 'only say what would be done'
+complete -c stateward -n '_shtab_stateward_using import' -l by -x -d 'who does it, for the operations log (default: USER@HOST)'
+complete -c stateward -n '_shtab_stateward_using import' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a inspect -d 'show what a store holds, and how it does'
 complete -c stateward -n '_shtab_stateward_using inspect' -s h -l help -d 'show this help message and exit'
 complete -c stateward -n '_shtab_stateward_using inspect' -l namespace -x -d 'which one (default: default)'
@@ -390,6 +400,7 @@ complete -c stateward -n '_shtab_stateward_using thread show' -l namespace -x -d
 complete -c stateward -n '_shtab_stateward_using thread show' -l last -x -d 'how many messages (default: 20)'
 complete -c stateward -n '_shtab_stateward_using thread show' -l before -x -d 'those before this message'
 complete -c stateward -n '_shtab_stateward_using thread show' -l full -d 'messages, tool calls and results in full'
+complete -c stateward -n '_shtab_stateward_using thread show' -l as -xka "openai openai-responses anthropic bedrock gemini langchain pydantic-ai agent-framework llama-index" -d 'each message as a line of JSON in this shape: openai, openai-responses, anthropic, bedrock, gemini, langchain, pydantic-ai, agent-framework, llama-index'
 complete -c stateward -n '_shtab_stateward_using thread show' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using; and test $_shtab_stateward_npos -eq 0' -a ui -d 'open the dashboard of a store in the browser'
 complete -c stateward -n '_shtab_stateward_using ui' -s h -l help -d 'show this help message and exit'

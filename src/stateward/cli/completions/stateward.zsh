@@ -17,6 +17,7 @@ _shtab_stateward_commands() {
     copy:'put all of a namespace into another store'
     effect:'what tools have done, and what nobody knows of'
     health:'say whether a store answers, and how it is set up'
+    import:'put the conversations of another framework into a store'
     inspect:'show what a store holds, and how it does'
     key:'make, show and revoke the keys that a service is asked with'
     lock:'locks and leaders: who holds them'
@@ -348,6 +349,22 @@ _shtab_stateward_health_options=(
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_health_defaults_added=0
 
+_shtab_stateward_import_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--namespace[into which one (default\: default)]:NAME:"
+  "--user[whose they are, where the source does not say it]:ID:"
+  "--user-pattern[a regular expression whose one group is the user in a conversation\'s id]:REGEX:"
+  "--retain[keep each so long after its last message, or the import (default\: for ever)]:DAYS:"
+  "--again[also what was deleted in the target since]"
+  "--dry-run[only say what would be done]"
+  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--json[print one JSON object]"
+  ":where they are, e.g. jsonl\:messages.jsonl:"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_import_defaults_added=0
+
 _shtab_stateward_inspect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--namespace[which one (default\: default)]:NAME:"
@@ -672,6 +689,7 @@ _shtab_stateward_thread_show_options=(
   "--last[how many messages (default\: 20)]:N:"
   "--before[those before this message]:NUMBER:"
   "--full[messages, tool calls and results in full]"
+  "--as[each message as a line of JSON in this shape\: openai, openai-responses, anthropic, bedrock, gemini, langchain, pydantic-ai, agent-framework, llama-index]:SHAPE:(openai openai-responses anthropic bedrock gemini langchain pydantic-ai agent-framework llama-index)"
   "--json[print one JSON object]"
 )
 
@@ -886,6 +904,7 @@ _shtab_stateward() {
         copy) _arguments -C -s $_shtab_stateward_copy_options ;;
         effect) _shtab_stateward_effect ;;
         health) _arguments -C -s $_shtab_stateward_health_options ;;
+        import) _arguments -C -s $_shtab_stateward_import_options ;;
         inspect) _arguments -C -s $_shtab_stateward_inspect_options ;;
         key) _arguments -C -s $_shtab_stateward_key_options ;;
         lock) _shtab_stateward_lock ;;
