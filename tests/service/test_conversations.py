@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import typing
@@ -20,6 +21,7 @@ from openai.types.conversations import conversation_item
 from openai.types.responses import response_includable, response_input_item_param
 from servers.service import RunningService
 
+import stateward
 from service.conftest import Served
 from service.test_rest import Api, shown
 from service.test_rest_engines import postgres, valkey
@@ -27,6 +29,7 @@ from service.test_rest_log import log_of
 from stateward import sync
 from stateward.ops import Entry
 from stateward.server.openai_items import PREFIXES, REFERENCES, told_items
+from stateward.server.rates import RateSettings
 from stateward.server.rest_conversations import Included
 
 CALL = {"type": "function_call", "name": "grill", "arguments": "{}", "call_id": "c-1"}
@@ -485,6 +488,31 @@ def test_errors_have_openais_form(served: Served, key: str) -> None:
         assert error["message"]
         assert error.keys() == {"message", "type", "param", "code"}
     assert api.ask("GET", "/v1/conversationsx", None, key).problem["status"] == 404
+
+
+def test_an_outage_and_a_limit_are_told_as_openai_tells_them(serve: Callable[..., Served]) -> None:
+    served = serve(rates=RateSettings(rate=0.001, burst=3))
+    where: Any = {"base_url": f"{served.url}/v1", "api_key": served.key(), "max_retries": 0}
+    with OpenAI(**where) as client:
+        id = client.conversations.create(items=[said("one")]).id
+
+        async def down(*_: object, **__: object) -> None:
+            raise stateward.StoreUnavailable("db.internal:5432 is gone", applied="unknown")
+
+        engine = served.app._store.sections["threads"].stack.engine
+        up, engine.execute = engine.execute, down
+        with pytest.raises(openai.InternalServerError) as failed:
+            client.conversations.items.list(id)
+        assert (failed.value.status_code, failed.value.type) == (503, "server_error")
+        assert failed.value.code == "StoreUnavailable"
+        assert "db.internal" not in failed.value.message
+        engine.execute = up
+        with pytest.raises(openai.RateLimitError) as limited:
+            for _ in range(50):
+                with contextlib.suppress(openai.InternalServerError):
+                    client.conversations.retrieve(id)
+        assert limited.value.type == "rate_limit_error"
+        assert limited.value.code == "rate_limit_exceeded"
 
 
 # --- what is sent twice -----------------------------------------------------------------

@@ -204,7 +204,7 @@ export class Transport {
     const below = template.replace(/\{(\w+)\}/g, (_, name: string) => segment(name, path[name]));
     const said = Object.entries(query).filter(([, value]) => value !== undefined && value !== null);
     const search = new URLSearchParams(
-      said.map(([name, value]) => [name, String(value)]),
+      said.flatMap(([name, value]) => [value].flat().map((each) => [name, String(each)])),
     ).toString();
     const url = `${this.#base}${below}${search && `?${search}`}`;
     return {

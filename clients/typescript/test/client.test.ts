@@ -219,6 +219,13 @@ test("every route is there, with its types", async () => {
   assert.deepEqual(data.items, ["default"]);
   const bad = client().request("GET /v1/threads", { query: { limit: 5000 } });
   await assert.rejects(bad, stateward.InvalidRequest);
+  const route = "POST /v1/conversations";
+  const conversation = (await client().request(route, { body: { items: [question] } })).data.id;
+  const items = await client().request("GET /v1/conversations/{conversation}/items", {
+    path: { conversation },
+    query: { include: ["file_search_call.results", "reasoning.encrypted_content"] },
+  });
+  assert.equal(items.data.data[0]?.["role"], "user");
   // What follows need not run: it must not compile.
   const never = async () => {
     // @ts-expect-error: no such route
