@@ -11,9 +11,14 @@ IMPORTER = Path(__file__).parent / "roles" / "importer.py"
 PATIENCE = 60  # seconds for a child that was killed to be gone
 
 
-def import_killed(source: str, url: str, words: int) -> str:
-    """Let an import say so many words of how far it is, then kill -9; returns its last word."""
-    command = [sys.executable, "-W", "error", str(IMPORTER), source, url]
+def import_killed(source: str, url: str, words: int, *, free: bool = False) -> str:
+    """Let an import say so many words of how far it is, then kill -9; returns its last word.
+
+    One that is `free` does not wait while it is listened to, and is killed wherever it is by then.
+    """
+    command = [sys.executable, "-W", "error", str(IMPORTER), source, url, "free"]
+    if not free:
+        command.pop()
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert child.stdout is not None
@@ -22,8 +27,9 @@ def import_killed(source: str, url: str, words: int) -> str:
         for _ in range(words - 1):
             if said == "done":
                 break
-            child.stdin.write("\n")
-            child.stdin.flush()
+            if not free:
+                child.stdin.write("\n")
+                child.stdin.flush()
             said = child.stdout.readline().strip()
         assert said, "the import ended by itself"
         return said

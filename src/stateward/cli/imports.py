@@ -17,8 +17,11 @@ DAY = 86_400.0
 SHOWN = 20  # refused conversations that are shown; --json has more
 
 EXAMPLES = """\
-SOURCE is what the conversations are in, and where:
-  jsonl:FILE              a message on each line: {"thread": …, "user": …, "at": …, "message": …}
+SOURCE is what keeps the conversations, and where:
+  openai-agents:sqlite:///FILE      SQLiteSession and its kin; SQLAlchemySession
+  openai-agents:postgresql://…      SQLAlchemySession
+  openai-agents:redis://…           RedisSession
+  jsonl:FILE                        lines of {"thread": …, "user": …, "at": …, "message": {…}}
 
 Each conversation becomes what its framework's adapter would have stored, so the same agent goes on
 with its next turn. If it is interrupted, run it again. A second run adds what is new in the source.
@@ -26,14 +29,14 @@ A conversation that has gone on in the target meanwhile is refused and named, an
 then the exit code is 1. Nothing is ever overwritten, and the source is only read.
 
 examples:
-  stateward import jsonl:messages.jsonl sqlite:///agents.db --dry-run
-  stateward import jsonl:messages.jsonl sqlite:///agents.db --user u-42
-  stateward import jsonl:messages.jsonl sqlite:///agents.db --user-pattern '^([^:]+):' --json"""
+  stateward import openai-agents:sqlite:///old.db sqlite:///agents.db --dry-run
+  stateward import openai-agents:redis://127.0.0.1 sqlite:///agents.db --user-pattern '^(u-[0-9]+):'
+  stateward import jsonl:messages.jsonl sqlite:///agents.db --retain 90 --json"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("source", metavar="SOURCE", help="where they are, e.g. jsonl:messages.jsonl")
+    add("source", metavar="SOURCE", help="where they are, e.g. openai-agents:sqlite:///old.db")
     add("target", metavar="TARGET_URL", help="the store that they are put into")
     add("--namespace", default="default", metavar="NAME", help="into which one (default: default)")
     add("--user", metavar="ID", help="whose they are, where the source does not say it")

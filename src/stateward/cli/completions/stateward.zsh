@@ -359,7 +359,7 @@ _shtab_stateward_import_options=(
   "--dry-run[only say what would be done]"
   "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
-  ":where they are, e.g. jsonl\:messages.jsonl:"
+  ":where they are, e.g. openai-agents\:sqlite\:\/\/\/old.db:"
 )
 
 # guard to ensure default positional specs are added only once per session
