@@ -21,5 +21,6 @@ from stateward.integrations.pydantic_ai.conversation import (
     ConversationTurn,
     StatewardConversation,
 )
+from stateward.integrations.pydantic_ai.store import StatewardConversationStore
 
-__all__ = ["ConversationTurn", "StatewardConversation"]
+__all__ = ["ConversationTurn", "StatewardConversation", "StatewardConversationStore"]
