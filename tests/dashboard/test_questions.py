@@ -49,6 +49,25 @@ def test_a_transcript_reads_as_a_conversation(look: Look) -> None:
     expect(now.tab.get_by_role("status")).to_have_text("live")
 
 
+def test_one_look_at_a_conversation_is_one_entry_of_the_log(look: Look, served: Served) -> None:
+    """Whatever the page asks for: messages, what there is beside them, news, what it knew."""
+
+    def read() -> int:
+        with sync.open(served.direct, heartbeat=None) as store:
+            target = "thread/s-order"
+            return sum(it.target == target for it in store.operations.entries())
+
+    before = read()
+    now = look("threads/s-order?at=3")
+    expect(now.tab.get_by_role("status")).to_have_text("live")
+    now.settled()
+    assert read() == before + 1
+    now.go("threads")
+    now.go("threads/s-order")
+    expect(now.tab.get_by_role("status")).to_have_text("live")
+    assert read() == before + 2, "to come back is to look again"
+
+
 def test_a_conversation_goes_on_while_one_looks(look: Look, served: Served) -> None:
     now = look("threads/s-1")
     with sync.open(served.direct, heartbeat=None) as store:

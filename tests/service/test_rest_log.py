@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -149,3 +150,32 @@ def test_the_log_is_read_page_by_page_verified_and_exported(api: Api) -> None:
     exported = api.ask("GET", "/v1/operations-log/export", key=boss)
     assert exported.headers["content-type"] == "application/x-ndjson"
     assert len(exported.body.splitlines()) == 7, "a line that says what it is, and the entries"
+
+
+def test_who_goes_on_looking_is_in_the_log_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    agent = api.served.key("write", ("looks",))
+    boss = api.served.key("operate", ("looks",))
+    other = api.served.key("operate", ("looks",))
+    for thread in ("t", "u"):
+        api.ask("POST", f"/v1/threads/{thread}/messages", MESSAGES, agent)
+    first = api.ask("GET", "/v1/threads/t/messages", key=boss).headers["stateward-look"]
+    assert first == "1"
+    for path in ("messages", "about", "changes?follow=false"):
+        told = api.ask("GET", f"/v1/threads/t/{path}", key=boss, stateward_look=first)
+        assert told.status == 200
+        assert told.headers["stateward-look"] == first
+    assert len(log_of(api, "looks")) == 1
+    # What the entry does not say, or what is no entry, is another look.
+    asked = [("u", boss, first), ("t", other, first), ("t", boss, "99")]
+    asked += [("t", boss, wrong) for wrong in ("0", "-1", "x", "1" * 16, "1.0", "\u0661")]
+    for number, (thread, key, look) in enumerate(asked, 2):
+        header = look.encode().decode("latin-1")
+        told = api.ask("GET", f"/v1/threads/{thread}/about", key=key, stateward_look=header)
+        assert told.headers["stateward-look"] == str(number), (thread, look)
+    assert len(log_of(api, "looks")) == 1 + len(asked)
+    told = api.ask("GET", "/v1/threads/t/about", key=agent, stateward_look=first)
+    assert "stateward-look" not in told.headers, "agents do nothing by hand"
+    entries = len(log_of(api, "looks"))
+    monkeypatch.setattr("stateward.server.rest_log.LOOK_SPAN", timedelta(0))
+    api.ask("GET", "/v1/threads/t/about", key=boss, stateward_look=first)
+    assert len(log_of(api, "looks")) == entries + 1, "it was too long ago"

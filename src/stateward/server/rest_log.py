@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 from stateward.observe.correlation import correlation_id
+from stateward.records import moment
 from stateward.server.reply import Reply
 from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.state.operation_record import DONE, target_of
 from stateward.state.operations_log import OperationsLog
 
 NEW = "new"  # the id of what has none before it is done
+LOOK = "stateward-look"  # the header with the number of the entry that says it was read
+LOOK_SPAN = timedelta(hours=1)  # for so long it is one look
 
 
 async def answered(
-    call: RestCall, route: RestRoute, log_of: Callable[[str | None], OperationsLog]
+    call: RestCall,
+    route: RestRoute,
+    log_of: Callable[[str | None], OperationsLog],
+    look: str | None = None,
 ) -> Reply:
     """What the route answers. What an operator does is in the log before it is done.
 
-    What an operator reads is in it before it is handed over. Keys that are not for operators are
-    those of agents and of their users: what they do is not done by hand.
+    What an operator reads is in it before it is handed over, and the answer names the entry: who
+    goes on looking at the same thing says its number as `look`, and adds none. Keys that are not
+    for operators are those of agents and of their users: what they do is not done by hand.
     """
     deed = route.deed
     if deed is None or not call.asker.is_operator:
@@ -41,12 +51,30 @@ async def answered(
     reply = await route.answer(call)
     try:
         if reply.body.data or reply.events is not None:
-            await log.record(who, deed.what, kind, id, detail=detail, correlation=correlation)
+            number = await _told(call, log, look, (who, deed.what, target_of(kind, id)))
+            if number is None:
+                number = await log.record(
+                    *(who, deed.what, kind, id), detail=detail, correlation=correlation
+                )
+            reply = reply._replace(headers={**reply.headers, LOOK: str(number)})
     except BaseException:
         if reply.events is not None:
             await reply.events.aclose()
         raise
     return reply
+
+
+async def _told(
+    call: RestCall, log: OperationsLog, look: str | None, deed: tuple[str, str, str]
+) -> int | None:
+    """The number that was said, if that entry says the same of the same, and not long ago."""
+    if look is None or re.fullmatch(r"[1-9][0-9]{0,14}", look) is None:
+        return None
+    number, now = int(look), moment(call.store.sections["workflows"].world.now())
+    async for entry in log.entries(number - 1, upto=number):
+        same = (entry.who, entry.what, entry.target, entry.outcome) == (*deed, DONE)
+        return number if same and entry.at > now - LOOK_SPAN else None
+    return None
 
 
 def _detail(call: RestCall, deed: RouteDeed) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
 from stateward.server.rest import decoded_body, decoded_query, namespace_of, store_for
-from stateward.server.rest_log import answered
+from stateward.server.rest_log import LOOK, answered
 from stateward.server.rest_routes import ROUTES
 from stateward.server.route import RestCall, RestRoute, RouteTable
 from stateward.server.stream import streamed
@@ -264,7 +264,10 @@ class Application:
             call = RestCall(asker, store, path, query, body, given, asked.decode("ascii"))
             # The service's own: a key need not be one that may write there.
             within = self._store.within
-            reply = await answered(call, route, lambda named: within(named or namespace).operations)
+            look = headers.get(LOOK.encode(), b"").decode("latin-1") or None
+            reply = await answered(
+                call, route, lambda named: within(named or namespace).operations, look
+            )
         except Exception as error:
             if isinstance(error, _HungUp):
                 raise

@@ -54,6 +54,28 @@ export function address(path, query = {}) {
 	return url;
 }
 
+// By conversation, the entry of the operations log that says it was read. One look is one entry:
+// whatever else is asked of the conversation waits until the first answer has told its number.
+const LOOK = "stateward-look";
+/** @type {Map<string, Promise<string | undefined>>} */
+const looks = new Map();
+/** @param {string} path */
+const conversation = (path) => path.split("/").slice(0, 2).join("/");
+
+/** Look at a conversation, anew if it was looked at before. @param {string} path @param {Record<string, any>} [query] */
+export async function look(path, query) {
+	looks.delete(conversation(path));
+	const first = answer(path, { query });
+	looks.set(conversation(path), first.then((told) => told.look, () => undefined));
+	return (await first).data;
+}
+
+/** @param {string} path @param {Record<string, string>} [more] */
+async function looking(path, more = {}) {
+	const entry = await looks.get(conversation(path));
+	return headers(entry ? { ...more, [LOOK]: entry } : more);
+}
+
 /** @param {Record<string, string>} [more] */
 function headers(more = {}) {
 	const all = { ...more };
@@ -84,14 +106,14 @@ async function reach(url, options) {
  * @param {string} path
  * @param {{query?: Record<string, any>, method?: string, body?: any, type?: string, match?: string, signal?: AbortSignal}} [options] */
 export async function answer(path, { query, method = "GET", body, type = "application/json", match, signal } = {}) {
-	const given = headers(body === undefined ? {} : { "content-type": type });
+	const given = await looking(path, body === undefined ? {} : { "content-type": type });
 	if (path === "key") delete given["stateward-namespace"]; // it may be one that the key is not for
 	if (match) given["if-match"] = match;
 	const text = body === undefined ? undefined : JSON.stringify(body);
 	const told = await reach(address(path, query), { method, headers: given, body: text, signal });
 	if (!told.ok) throw await problem(told);
 	const data = told.status === 204 ? null : await told.json();
-	return { data, etag: told.headers.get("etag") ?? undefined };
+	return { data, etag: told.headers.get("etag") ?? undefined, look: told.headers.get(LOOK) ?? undefined };
 }
 
 /** @param {string} path @param {Record<string, any>} [query] */
@@ -119,7 +141,7 @@ export async function follow(path, { query = {}, signal, each, state = () => {} 
 	let last = "";
 	while (!signal.aborted) {
 		try {
-			const given = headers({ accept: "text/event-stream" });
+			const given = await looking(path, { accept: "text/event-stream" });
 			if (last) given["last-event-id"] = last;
 			const told = await reach(address(path, query), { headers: given, signal });
 			if (!told.ok || !told.body) throw await problem(told);

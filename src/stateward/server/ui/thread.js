@@ -1,7 +1,7 @@
 // One conversation, live: what was said, and what the agent knew when it said it.
 
 import { useEffect, useMemo, useState } from "./vendor/preact-hooks.js";
-import { answer, at, follow, get, post } from "./api.js";
+import { answer, at, follow, get, look, post } from "./api.js";
 import { go, refine, to } from "./route.js";
 import { Act, command, curl, Empty, Facts, Failure, html, Json, Loading, Page, Time, useRead } from "./parts.js";
 import { Transcript } from "./transcript.js";
@@ -16,7 +16,7 @@ const PAGE = 60; // messages that are shown at first, and more at a time
 /** The newest page, what comes from then on, and older pages when they are asked for. @param {string} id */
 function useConversation(id) {
 	const place = at`threads/${id}/messages`;
-	const head = useRead(() => get(place, { limit: PAGE, breaks: true }), [id]);
+	const head = useRead(() => look(place, { limit: PAGE, breaks: true }), [id]);
 	const [older, setOlder] = useState({ items: /** @type {Entry[]} */ ([]), next: /** @type {string | null} */ (null) });
 	const [news, setNews] = useState(/** @type {Entry[]} */ ([]));
 	const [live, setLive] = useState(false);
@@ -98,7 +98,7 @@ export function Thread({ path: [, id], query }) {
 				${entries && html`<${Transcript} entries=${entries} marks=${marks} chosen=${chosen} onChoose=${choose} />`}
 				${loading && html`<${Loading} />`}
 			</div>
-			${chosen && html`<${Knew} key=${chosen} thread=${id} version=${chosen} entry=${entries?.find((one) => one.version === chosen)} onClose=${() => refine({ at: "" })} />`}
+			${chosen && entries && html`<${Knew} key=${chosen} thread=${id} version=${chosen} entry=${entries?.find((one) => one.version === chosen)} onClose=${() => refine({ at: "" })} />`}
 		</div>
 	<//>`;
 }
