@@ -253,6 +253,37 @@ TOLD = ViewedResult("1", "shipped")
             (),
             (),
         ),
+        (  # Microsoft's Agent Framework
+            {
+                "type": "message",
+                "role": "assistant",
+                "contents": [
+                    {"type": "text_reasoning", "text": "hm"},
+                    {"type": "text", "text": "I look."},
+                    {
+                        "type": "function_call",
+                        "call_id": "1",
+                        "name": "get_order",
+                        "arguments": {"id": 9},
+                    },
+                ],
+            },
+            "assistant",
+            "I look.",
+            (ViewedCall("1", "get_order", '{"id": 9}'),),
+            (),
+        ),
+        (
+            {
+                "type": "message",
+                "role": "tool",
+                "contents": [{"type": "function_result", "call_id": "1", "result": "shipped"}],
+            },
+            "tool",
+            "",
+            (),
+            (ViewedResult("1", "shipped"),),
+        ),
         (  # LlamaIndex
             {
                 "role": "assistant",

@@ -232,8 +232,21 @@ def gemini(message: dict[str, Any], number: int) -> dict[str, Any]:
     return {"role": spoken_by, "parts": parts, "number": number}
 
 
+def agent_framework(message: dict[str, Any], number: int) -> dict[str, Any]:
+    """As `Message.to_dict` of Microsoft's Agent Framework writes it."""
+    contents: Messages = [{"type": "text", "text": str(message.get("content"))}]
+    if message["role"] == "tool":
+        contents = [{"type": "function_result", "call_id": message["tool_call_id"]}]
+    for call in message.get("tool_calls", ()):
+        contents.append({"type": "function_call", "call_id": call["id"], "name": "f"})
+    return {"type": "message", "role": message["role"], "contents": contents, "number": number}
+
+
+FORMS = [langchain, langchain_dict, langchain_constructor, gemini, agent_framework]
+
+
 @pytest.mark.parametrize("history", [whole, crashed, pending])
-@pytest.mark.parametrize("form", [langchain, langchain_dict, langchain_constructor, gemini])
+@pytest.mark.parametrize("form", FORMS)
 def test_a_window_is_as_good_in_the_forms_of_others(
     form: Callable[[dict[str, Any], int], dict[str, Any]], history: Callable[[int, str], Messages]
 ) -> None:
