@@ -111,6 +111,14 @@ LANGCHAIN = (
     "redis",
     "psycopg[binary,pool]",
 )
+AGENT_FRAMEWORK = (
+    "agent-framework-core==1.23.0",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-timeout",
+    "redis",
+    "psycopg[binary,pool]",
+)
 
 CAPABILITY = "asks for a capability that the released conformance suite (0.0.2) does not have"
 MIGRATIONS = "looks at the SQL that brings PostgreSQL's tables up to date"
@@ -369,6 +377,19 @@ SUITES = (
         },
     ),
     Suite(
+        "agent-framework",
+        "Agent Framework's contract of checkpoint storages, with StatewardCheckpointStorage",
+        "agent-framework-core==1.23.0",
+        (
+            "tests/workflow/test_checkpoint_storage_conformance.py",
+            "tests/workflow/test_checkpoint_isolation_7683.py",
+        ),
+        "",
+        "foreign_agent_framework",
+        AGENT_FRAMEWORK,
+        {},
+    ),
+    Suite(
         "langchain-core",
         "LangChain's histories and RunnableWithMessageHistory, with StatewardChatMessageHistory",
         "langchain-core==1.7.2",
@@ -477,6 +498,10 @@ def unpacked(work: Path, suite: Suite) -> Path:
         with tarfile.open(archive) as files:
             files.extractall(download, filter="data")
         (source,) = (path for path in Path(download).iterdir() if path.is_dir())
+        if not (source / "tests").exists():
+            raise SystemExit(
+                f"{suite.release} contains no tests; put those of its repository into {folder}"
+            )
         folder.mkdir(parents=True)
         for name in ("tests", "pyproject.toml"):  # not the package: the installed one is tested
             (source / name).rename(folder / name)
@@ -554,6 +579,7 @@ def page(results: list[Result], before: str) -> str:
         "The source releases of ADK, Pydantic AI and LlamaIndex contain no tests. The adapters of",
         "the last two are compared with what the framework brings instead: calls that are drawn by",
         "chance have to be answered as its own store answers them. See `tests/frameworks`.",
+        "Those of Agent Framework come from its repository, as its release has none either.",
         "",
         *HEAD,
         *(rows[name] for name in names() if name in rows),

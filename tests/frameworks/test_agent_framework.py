@@ -155,12 +155,15 @@ async def test_a_run_from_within_a_run_of_its_session_does_not_wait_for_it(file:
 
 
 async def test_a_run_that_failed_holds_up_nobody_in_its_process(file: str) -> None:
+    async def fails() -> str:
+        error = ValueError("no model")
+        error.args = ("no model", error)  # only a collection finds that its run is over
+        raise error
+
     async with stateward.open(file) as store:
         history = StatewardHistoryProvider(store, wait=0)
         with pytest.raises(ValueError, match="no model"):
-            failing = agent(history, ValueError("no model"))
-            await failing.run("a", session=history.session("s-1"))
-        del failing
+            await agent(history, fails).run("a", session=history.session("s-1"))
         await agent(history, "hi").run("b", session=history.session("s-1"))
         assert await texts(store) == ["b", "hi"]
 

@@ -239,6 +239,9 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
             return
         asked = handle.scope.world.monotonic()
         outcome = await self._call(handle.commit, (turns.acquire(handle.entity),))
+        if isinstance(outcome, Held) and not turns.is_taken(handle.entity, run, outcome.head.lease):
+            # that of a run of this process that has failed
+            outcome = await self._call(handle.commit, (turns.acquire(handle.entity),))
         if isinstance(outcome, Held):
             waits = {"ttl": TTL, "wait": self._wait, "owner": handle.owner}
             lease, asked = await self._call(handle.scope.leases.acquire, handle.entity, **waits)
