@@ -24,6 +24,7 @@ import stateward
 import stateward.sync
 from frameworks.adk_model import APP, Scripted, ask, texts, waiter
 from frameworks.conftest import Start
+from frameworks.other_turns import CHAT, LANGCHAIN
 from stateward import StoreUnavailable, ThreadListener
 from stateward.integrations.google_adk import StatewardSessionService, register_schemes
 
@@ -53,6 +54,39 @@ async def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, st
         assert session.state == {
             "ordered": "medium rare", "user:favourite": "medium rare", "app:steaks": 1,
         }  # fmt: skip
+
+
+async def test_a_conversation_of_another_framework_is_continued(file: str) -> None:
+    async with stateward.open(file) as store:
+        service = StatewardSessionService(store)
+        thread = store.thread(f"{APP}/u-42/s-1", user="u-42")
+        await thread.append(*CHAT)
+        assert await service.get_session(**MINE) is None
+        session = await service.create_session(**MINE, state={"table": 7})
+        assert texts(session) == ["A steak, please.", "call", "result", "Here it is."]
+        with pytest.raises(AlreadyExistsError):
+            await service.create_session(**MINE)
+        assert await ask(waiter(service, "It was rare."), "How was it done?") == "It was rare."
+        await thread.append(*LANGCHAIN)
+        runner = waiter(service, "Not at all.")
+        assert await ask(runner, "Is it too much?") == "Not at all."
+        model = runner.agent.model
+        assert isinstance(model, Scripted)
+        (seen,) = model.seen
+        assert [content.role for content in seen] == [*("user", "model") * 4, "user"]
+        call, result = seen[1].parts[0].function_call, seen[2].parts[0].function_response
+        assert (call.name, result.name, result.response) == (
+            *("grill", "grill"),
+            {"result": "a steak"},
+        )
+        session = await service.get_session(**MINE)
+        assert texts(session) == [
+            *("A steak, please.", "call", "result", "Here it is.", "How was it done?"),
+            *("It was rare.", "And salt?", "A little.", "Is it too much?", "Not at all."),
+        ]
+        assert len({event.id for event in session.events}) == 10
+        messages = (await thread.load()).messages
+        assert [message for message in messages if "author" not in message] == CHAT + LANGCHAIN
 
 
 async def test_state_is_shared_by_a_users_sessions_and_by_an_applications_users(url: str) -> None:

@@ -164,6 +164,33 @@ async def test_a_run_that_was_overtaken_raises_and_loses_nothing(url: str) -> No
         assert "from the other" in str(texts[-1])
 
 
+async def test_a_conversation_of_another_framework_is_continued(file: str) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+    others = [
+        {"role": "system", "content": "You are a waiter."},
+        {"role": "user", "content": "a"},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "seen"},
+        {"type": "ai", "data": {"content": "b", "type": "ai"}},
+    ]
+    async with stateward.open(file) as store:
+        await store.thread("s-1").append(*others)
+        agent = says("d")
+        await Runner.run(agent, "c", session=StatewardSession(store, "s-1"))
+        assert isinstance(agent.model, ScriptedModel)
+        seen = agent.model.calls[-1].input
+        kinds = [item.get("type") or item["role"] for item in seen]
+        assert kinds == [
+            *("system", "user", "function_call", "function_call_output", "assistant", "user")
+        ]
+        assert [item["call_id"] for item in seen[2:4]] == ["c1", "c1"]
+        session = StatewardSession(store, "s-1")
+        assert [item["role"] for item in await session.get_items(limit=3)] == [
+            *("assistant", "user", "assistant")
+        ]
+        assert (await store.thread("s-1").load()).messages[:5] == others
+
+
 async def test_a_run_waits_for_another_and_sees_its_answer(url: str) -> None:
     async with stateward.open(url) as one, stateward.open(url) as other:
         second: asyncio.Task[Any] | None = None

@@ -19,6 +19,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage, Session
 import stateward
 import stateward.sync
 from frameworks.conftest import Start
+from frameworks.other_turns import CHAT, LANGCHAIN
 from frameworks.strands_model import Scripted, waiter
 from stateward import InvalidInput, StateConflictError, StoreUnavailable, ThreadListener
 from stateward.integrations.strands import (
@@ -71,6 +72,30 @@ def test_a_tool_call_in_one_process_is_remembered_in_the_next(
         model = agent.model
         assert isinstance(model, Scripted)
         assert "a medium rare steak" in json.dumps(model.seen[-1])
+
+
+def test_a_conversation_of_another_framework_is_continued(file: str) -> None:
+    with stateward.sync.open(file) as store:
+        thread = store.thread("s-1", user="u-42")
+        thread.append(*CHAT)
+        agent = waiter(StatewardSessionManager(store, "s-1", user="u-42"), "It was rare.")
+        agent("How was it done?")
+        begun = ["A steak, please.", "toolUse", "toolResult", "Here it is."]
+        assert texts(agent) == [*begun, "How was it done?", "It was rare."]
+        thread.append(*LANGCHAIN)
+        again = waiter(StatewardSessionManager(store, "s-1", user="u-42"), "Not at all.", "Bye.")
+        again("Is it too much?")
+        told = [*texts(agent), "And salt?", "A little.", "Is it too much?", "Not at all."]
+        assert texts(again) == told
+        assert isinstance(again.model, Scripted)
+        roles = [message["role"] for message in again.model.seen[-1]]
+        assert roles == [*("user", "assistant") * 4, "user"]
+        assert again.messages[2]["content"][0]["toolResult"]["toolUseId"] == "c1"
+        again("Thanks.")
+        stored = thread.load().messages
+        assert [message for message in stored if "strands" not in message] == CHAT + LANGCHAIN
+        own = [message["strands"]["message_id"] for message in stored if "strands" in message]
+        assert own == [0, 1, 2, 3, 4, 5]
 
 
 def test_messages_and_agents_come_back_as_they_were_given(repository: Any) -> None:

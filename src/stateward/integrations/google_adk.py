@@ -26,7 +26,6 @@ from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.kinds import ERASED, THREAD, erasure_of
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
-    Absent,
     Applied,
     Check,
     Conflict,
@@ -70,12 +69,15 @@ try:
     from google.adk.sessions.state import State
     from google.adk.tools import BaseTool, FunctionTool, ToolContext
     from pydantic_core import to_jsonable_python
+
+    from stateward.integrations.adk_events import as_events
 except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
     raise InvalidInput(
         "StatewardSessionService needs Google's ADK; install it with: pip install 'stateward[adk]'"
     ) from error
 
 OPEN = StatusIn((STATUS,))
+NO_SESSION = StatusIn(("",))
 
 Values = dict[str, Any]
 
@@ -142,7 +144,10 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
     ) -> Session:
-        """Begin a session; one that exists raises `AlreadyExistsError`."""
+        """Begin a session; one that exists raises `AlreadyExistsError`.
+
+        A thread that other frameworks have begun is made one, and what they said is its beginning.
+        """
         session_id = (session_id or "").strip() or uuid.uuid4().hex
         thread = self._thread(app_name, user_id, session_id)
         deltas, note = split(state or {}), a_note()
@@ -152,7 +157,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
             SetHead(status=status),
             *noted(note, deltas),
         )
-        outcome = await self._call(thread.handle.commit, writes, (Absent(),))
+        outcome = await self._call(thread.handle.commit, writes, (NO_SESSION,))
         if isinstance(outcome, Conflict):
             raise AlreadyExistsError(f"Session with id {session_id} already exists.")
         applied = stored(outcome, thread.handle.entity)
@@ -185,7 +190,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
             rest = thread.handle.pages(entries[-1].seq, fetched.head.version)
             async for page in self._each(rest):
                 entries += page.entries
-        events = [Event.model_validate(decode(entry.body)) for entry in entries]
+        events = as_events(entries, app_name)
         updated = events[-1].timestamp if events else fetched.head.updated
         if recent == 0:
             events = []
@@ -327,7 +332,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
             raise SessionNotFoundError(f"Session {session.id} not found.")
         if new.reset:
             raise stale(session)
-        session.events += [Event.model_validate(decode(entry.body)) for entry in new.entries]
+        session.events += as_events(new.entries, app_name, session.events)
         temp = {k: v for k, v in session.state.items() if k.startswith(State.TEMP_PREFIX)}
         own = decode(fetched.documents[STATE].json)
         session.state.clear()

@@ -3,7 +3,8 @@
     session = StatewardSession(store, "s-abc123", user="u-42")
     await Runner.run(agent, "Medium rare, please.", session=session)
 
-A session is a Stateward thread: every item is one of its messages, kept as it was given.
+A session is a Stateward thread: every item is one of its messages, kept as it was given. What other
+frameworks have added to the thread is given to a run as items.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from stateward.ops import (
 )
 from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
+from stateward.shapes import are_foreign, translate
 from stateward.state.edits import EDITS, edited
 from stateward.state.effect_record import Reconcile
 from stateward.state.refusals import stored
@@ -143,10 +145,10 @@ class StatewardSession(OnAnyStore):
         window = await self._call(self._thread.load, **self._bounds)
         self._read = window.cursor
         messages: list[Item] = window.messages
-        if window.summary is None:
-            return messages
-        told = {"role": "system", "content": window.summary}
-        return [*messages[: window.pinned], told, *messages[window.pinned :]]
+        if window.summary is not None:
+            told = {"role": "system", "content": window.summary}
+            messages = [*messages[: window.pinned], told, *messages[window.pinned :]]
+        return as_items(messages)
 
     async def add_items(
         self, items: list[Item], *, wrapper: RunContextWrapper[Any] | None = None
@@ -303,7 +305,14 @@ class StatewardSession(OnAnyStore):
             raise InvalidInput(f"limit is a number of items, not {limit}; None gives all of them")
         window = await self._call(self._thread.load, last=limit or 1, exact=True)
         self._read = window.cursor
-        return window.messages if limit else []
+        return as_items(window.messages) if limit else []
+
+
+def as_items(messages: list[Item]) -> list[Item]:
+    """What other frameworks have added becomes items; those of the SDK stay as they were given."""
+    if not are_foreign(messages, "openai-responses", "plain"):
+        return messages
+    return translate(messages, "openai-responses").messages
 
 
 def goes_on(item: Item) -> bool:

@@ -32,7 +32,7 @@ from stateward.shapes.pairs import paired
 from stateward.shapes.parts import Message, Said
 from stateward.shapes.sources import Lost, Sources
 
-__all__ = ["Lost", "Shape", "Translation", "shape_of", "translate"]
+__all__ = ["Lost", "Shape", "Translation", "are_foreign", "shape_of", "translate"]
 
 Shape = Literal[
     "openai",
@@ -101,6 +101,8 @@ CHAT = frozenset({"tool_calls", "tool_call_id", "function_call", "refusal", "aud
 ENTRY = frozenset({"uuid", "leafUuid", "sessionId", "parentUuid"})
 BEDROCK = frozenset({"toolUse", "toolResult", "reasoningContent", "cachePoint", *bedrock.FORMATS})
 RESPONSES = frozenset({"input_text", "output_text", "input_image", "input_file"})
+MARKS = CHAT | ENTRY | {"parts", "data", "blocks", "contents", "message", "author", "strands"}
+MARKS |= {"kwargs", langchain.MESSAGE}  # what items of Responses and mere texts do not have
 ANTHROPIC = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking", "document"})
 
 
@@ -163,6 +165,18 @@ def _shape_by_block(block: Any) -> str | None:
     if kind in ANTHROPIC or "source" in block:
         return "anthropic"
     return "openai" if kind in MEDIA or kind == "refusal" else None
+
+
+def are_foreign(messages: Sequence[Message], *own: str) -> bool:
+    """Whether any of them has a known shape that is none of these: then they are translated.
+
+    Quick about mere texts and items of Responses, which are most of what there is.
+    """
+    return any(
+        shape_of(message) not in (None, *own)
+        for message in messages
+        if not MARKS.isdisjoint(message) or type(message.get("content")) is list
+    )
 
 
 def translate(

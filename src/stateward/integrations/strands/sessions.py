@@ -17,11 +17,11 @@ from stateward.integrations.strands.messages import (
     agent_of,
     as_message,
     as_session_message,
+    of_agent,
     plain_json,
 )
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
-    Absent,
     Check,
     Conflict,
     DocumentAt,
@@ -44,6 +44,7 @@ from stateward.sync.state.handle import Handle
 from stateward.sync.state.threads import Thread
 
 OPEN = StatusIn((STATUS,))
+NO_SESSION = StatusIn(("",))
 PAGE = 200  # messages that are looked at together
 
 
@@ -94,10 +95,13 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     # --- sessions -------------------------------------------------------------------
 
     def create_session(self, session: Session, **kwargs: Any) -> Session:
-        """Create a session; one that exists raises."""
+        """Create a session; one that exists raises. Of another framework's thread, it is made one.
+
+        What was said in that thread is the beginning of the conversation.
+        """
         put = Put(SESSION, plain_json(session.to_dict()))
         (status,) = OPEN.statuses
-        outcome = self._commit(session.session_id, (put, SetHead(status=status)), (Absent(),))
+        outcome = self._commit(session.session_id, (put, SetHead(status=status)), (NO_SESSION,))
         if isinstance(outcome, Conflict):
             raise SessionException(f"Session {session.session_id} already exists")
         stored(outcome, self._handle(session.session_id).entity)
@@ -280,8 +284,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     def _messages(self, session_id: str, agent_id: str) -> tuple[Cursor, list[SessionMessage]]:
         """All messages of an agent as they stand in the thread, and where that ends."""
         window = self._thread(session_id).load()
-        own = [each for each in window.messages if agent_of(each) == agent_id]
-        return window.cursor, [as_session_message(each) for each in own]
+        return window.cursor, of_agent(window.messages, agent_id)
 
     def _find(
         self, session_id: str, agent_id: str, message_id: int
