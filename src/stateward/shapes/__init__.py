@@ -195,8 +195,8 @@ def translate(
         raise InvalidInput(f"there is no shape {shape!r}; known are {known}")
     read = [_read(message) for message in messages]
     kept = [target.kept(saids[0]) if saids else None for saids in read]
-    if all(own is not None for own, saids in zip(kept, read, strict=True) if _speaks(saids)):
-        return Translation([own for own in kept if own is not None])
+    if all(own is message for own, message in zip(kept, messages, strict=True)):
+        return Translation(list(messages))
     sources = Sources(read, kept)
     known_saids: list[Said] = []
     for home, saids in enumerate(read):
@@ -213,10 +213,6 @@ def translate(
     if numbers is not None:
         lost = [replace(each, number=numbers[each.number - 1]) for each in lost]
     return Translation(written, tuple(lost), "\n\n".join(sources.system) or None)
-
-
-def _speaks(saids: Sequence[Said]) -> bool:
-    return any(said.parts or said.shape not in ("adk", "claude") for said in saids)
 
 
 def _read(message: Message) -> list[Said]:

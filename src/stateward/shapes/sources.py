@@ -29,6 +29,10 @@ class Sources:
         self.lost: list[Lost] = []
         self.system: list[str] = []
         self._kept = list(kept)
+        self._stored = [
+            own is not None and any(own is said.raw for said in saids)
+            for own, saids in zip(kept, messages, strict=True)
+        ]
         self._sizes = [sum(len(said.parts) for said in saids) for saids in messages]
         self._names = [next((said.name for said in saids), "") for saids in messages]
         self._held: list[SaidPart] = []  # so that no other part gets the id of one that is gone
@@ -58,6 +62,10 @@ class Sources:
             return None
         whole = [(home, place) for place in range(self._sizes[home])]
         return message if [self._places[id(part)] for part in parts] == whole else None
+
+    def is_stored(self, parts: Sequence[SaidPart]) -> bool:
+        """Whether `own` is the message as it was stored, and not what was taken out of it."""
+        return self._stored[self.home(parts[0])]
 
     def by_home(self, parts: Sequence[SaidPart]) -> Iterator[list[SaidPart]]:
         """The parts, cut where they come from another message."""
@@ -114,11 +122,15 @@ def what(part: SaidPart) -> str:
 
 
 class Segment(Struct):
-    """A message of a target whose roles take turns; `own`: it is given as it was stored."""
+    """A message of a target whose roles take turns; `own`: it is given as it is.
+
+    `stored`: and as it was stored, so that it is not joined with another such one.
+    """
 
     role: str
     blocks: list[Message]
-    own: Message | None
+    own: Message | None = None
+    stored: bool = False
 
 
 def alternated(
@@ -147,10 +159,11 @@ def alternated(
             if not found:
                 continue
         last = segments[-1] if segments else None
-        if last is not None and last.role == role and (last.own is None or own is None):
-            segments[-1] = Segment(role, last.blocks + found, None)
+        stored = own is not None and sources.is_stored(parts)
+        if last is not None and last.role == role and not (last.stored and stored):
+            segments[-1] = Segment(role, last.blocks + found)
         else:
-            segments.append(Segment(role, found, own))
+            segments.append(Segment(role, found, own, stored))
     return [
         {"role": each.role, held: each.blocks} if each.own is None else each.own
         for each in segments
