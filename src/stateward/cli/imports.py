@@ -21,6 +21,11 @@ SOURCE is what keeps the conversations, and where:
   openai-agents:sqlite:///FILE      SQLiteSession and its kin; SQLAlchemySession
   openai-agents:postgresql://…      SQLAlchemySession
   openai-agents:redis://…           RedisSession
+  langgraph:sqlite:///FILE          checkpoints of SqliteSaver, items of SqliteStore
+  langgraph:postgresql://…          checkpoints of PostgresSaver, items of PostgresStore
+  adk:sqlite:///FILE                SqliteSessionService, DatabaseSessionService
+  adk:postgresql://…                DatabaseSessionService
+  strands:FOLDER                    FileSessionManager
   jsonl:FILE                        lines of {"thread": …, "user": …, "at": …, "message": {…}}
 
 Each conversation becomes what its framework's adapter would have stored, so the same agent goes on

@@ -11,9 +11,12 @@ from stateward.transfer.moves.foreign import ForeignStore
 
 # The modules whose `open_source` makes a source of what follows the colon.
 SOURCES = {
+    "adk": "adk",
     "claude": "claude_transcripts",
     "jsonl": "json_lines",
+    "langgraph": "langgraph",
     "openai-agents": "openai_agents",
+    "strands": "strands",
 }
 
 

@@ -8,7 +8,7 @@ never added behind what an agent has written since.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -86,6 +86,11 @@ class Survey(NamedTuple):
     kept: list[ForeignItem] | None
 
     @property
+    def items(self) -> int:
+        """What is counted of it: what has no log counts by its documents."""
+        return self.entries or len(self.documents)
+
+    @property
     def whole(self) -> str:
         """A digest over all of it."""
         return self.digest + digest_of_documents(self.documents)
@@ -138,7 +143,7 @@ class EntityWriter:
             survey, why = None, str(error)
         if survey is None:
             return Moved(thread, "refused", why)
-        moved = Moved(thread, "moved", "", survey.entries, 0, survey.bytes, survey.whole)
+        moved = Moved(thread, "moved", "", survey.items, 0, survey.bytes, survey.whole)
         if not standing.head.exists and self._is_erased(thread):
             return moved._replace(fate="erased")
         if why := self._refusal(standing, survey):
@@ -148,7 +153,7 @@ class EntityWriter:
             return moved._replace(fate="there")
         if not dry_run:
             self._write(number, thread, standing, survey)
-        return moved._replace(added=survey.entries - (reached.entries if reached else 0))
+        return moved._replace(added=survey.items - (reached.entries if reached else 0))
 
     def _survey(self, thread: ForeignThread, standing: Standing) -> Survey:
         """Read it to its end: what is wrong with it is known before any of it is written."""
@@ -192,10 +197,8 @@ class EntityWriter:
         if standing.is_untouched or survey.is_all_of(reached):
             return ""
         new = survey.entries - reached.entries
-        return (
-            f"it has gone on in the target since it was imported, and the source has {new:,} more "
-            "items, which would come after newer ones"
-        )
+        what = f"{new:,} more items, which would come after newer ones" if new else "changed too"
+        return f"it has gone on in the target since it was imported, and the source has {what}"
 
     def _is_erased(self, thread: ForeignThread) -> bool:
         """Whether its user was erased after it was begun; an import brings nobody back."""
@@ -214,6 +217,15 @@ class EntityWriter:
         if not continued:
             checks = (Absent(), CommitsAt(head.commits))
             head = self._new_head(thread, head)
+        *parts, rest = _parts(survey.documents)
+        for part in parts:
+            head = self._grown(head, ())
+            write = Restore(head, (), self._documents(head, chain, part, ""), continued)
+            self._add(number, Commit(entity, self._world.new_op(), (write,), checks), BATCH)
+            if number in self._beaten:
+                return
+            checks = (LogAt(head.version, head.stamp), CommitsAt(head.commits))
+            continued = True
         while True:
             entries = self._entries(thread, items, chain)
             last = chain.count >= survey.entries or not entries
@@ -221,10 +233,12 @@ class EntityWriter:
                 self._beaten.add(number)  # the source has changed since it was surveyed
                 return
             head = self._grown(head, entries)
-            documents = self._documents(head, chain, survey if last else None)
+            named, digest = (rest, digest_of_documents(survey.documents)) if last else ({}, "")
+            documents = self._documents(head, chain, named, digest)
             write = Restore(head, tuple(entries), documents, continued)
             commit = Commit(entity, self._world.new_op(), (write,), checks)
-            self._add(number, commit, sum(len(entry.body) for entry in entries))
+            size = sum(len(entry.body) for entry in entries) + sum(map(len, named.values()))
+            self._add(number, commit, size)
             if survey.kept is None:
                 self._flush()
             if last or number in self._beaten:
@@ -268,18 +282,17 @@ class EntityWriter:
         updated = max(head.updated, last.at)
         return replace(head, version=last.seq, stamp=last.stamp, updated=updated, expires=expires)
 
-    def _documents(self, head: Head, chain: Chain, survey: Survey | None) -> dict[str, Value]:
-        """Those of the source come with the last entries."""
-        named = {} if survey is None else survey.documents
-        digest = digest_of_documents(named)
+    def _documents(
+        self, head: Head, chain: Chain, named: Mapping[str, str], digest: str
+    ) -> dict[str, Value]:
+        """Some of the source's, and how far it has come; the last come with the last entries."""
         reached = Reached(self._source.name, chain.count, chain.digest, digest, head.commits)
         texts = {**named, IMPORTED: encode(to_builtins(reached), "how far it has come")}
-        now = self._world.now()
         values = {}
         for name, text in texts.items():
             stamp = Chain()
             stamp.add(text)
-            values[name] = Value(text, 1, stamp.stamp, now, head.version)
+            values[name] = Value(text, 1, stamp.stamp, head.updated, head.version)
         return values
 
     def _add(self, number: int, commit: Commit, size: int) -> None:
@@ -351,6 +364,19 @@ class EntityWriter:
             assert isinstance(following, Fetched)
             page = following
         return chain.digest + digest_of_documents(texts)
+
+
+def _parts(documents: Mapping[str, str]) -> list[dict[str, str]]:
+    """What is written in one commit each, in the order that the source gives; at least one."""
+    parts: list[dict[str, str]] = [{}]
+    size = 0
+    for name, text in documents.items():
+        if parts[-1] and (size + len(text) > PART or len(parts[-1]) >= ENTRIES):
+            parts.append({})
+            size = 0
+        parts[-1][name] = text
+        size += len(text)
+    return parts
 
 
 def _standing(fetched: Fetched) -> Standing:

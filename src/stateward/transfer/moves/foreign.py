@@ -8,7 +8,8 @@ and `EntityWriter` does the rest. One whose adapter writes in a way of its own b
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from datetime import UTC, datetime
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -82,6 +83,14 @@ class ForeignMessages:
 def message_body(message: object) -> str:
     """A message as a thread keeps it; raises `InvalidInput` if it is none, or is too large."""
     return encode_messages((message,), LIMITS)[0]
+
+
+def time_of(at: Any) -> float:
+    """A time as sources keep it: seconds, a datetime or its text; without a zone it is UTC."""
+    if isinstance(at, int | float):
+        return float(at)
+    said = at if isinstance(at, datetime) else datetime.fromisoformat(at)
+    return (said if said.tzinfo is not None else said.replace(tzinfo=UTC)).timestamp()
 
 
 # --- what becomes of them -----------------------------------------------------------------

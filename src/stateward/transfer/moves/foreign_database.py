@@ -19,6 +19,7 @@ from stateward.engines.registry import parse
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, StoreUnavailable
 
+SCHEMES = ("sqlite", "postgresql", "postgres")
 PAGE = 100  # rows that are read at once
 DRIVERS = re.compile(r"^(sqlite|postgres(?:ql)?)(\+\w+)?://")  # SQLAlchemy names a driver, too
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

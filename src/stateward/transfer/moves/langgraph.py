@@ -1,0 +1,253 @@
+"""LangGraph: `langgraph:sqlite:///checkpoints.db`, `langgraph:postgresql://…`, of its savers.
+
+Each checkpoint is read by LangGraph's own saver and put into ours, in a store in memory, from which
+the documents of the thread are taken: so a thread has here what it would have, had it been run with
+`StatewardSaver` from its beginning. Tables are asked which threads and checkpoints there are, and
+for the items of LangGraph's store, if it is in the same database.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
+
+from stateward import sync
+from stateward.codec import encode_document
+from stateward.engines.url import EngineURL
+from stateward.errors import InvalidInput
+from stateward.kinds import LANGGRAPH_ITEM, LANGGRAPH_THREAD
+from stateward.ops import Entity, Fetch, Fetched
+from stateward.transfer.moves.foreign import LIMITS, ForeignItem, ForeignThread, time_of
+from stateward.transfer.moves.foreign_database import SCHEMES, ForeignDatabase, database_url
+
+try:
+    from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
+
+    from stateward.integrations.langgraph.copies import ORDER
+    from stateward.integrations.langgraph.item_filter import item_id, key_of, namespace_of
+    from stateward.integrations.langgraph.saver import StatewardSaver
+    from stateward.integrations.langgraph.store import ITEM
+except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
+    raise InvalidInput(
+        "importing from LangGraph needs it; install it with: pip install 'stateward[langgraph]'"
+    ) from error
+
+USER = "user_id"  # where `StatewardSaver` looks for it
+WRITES = {"sqlite": "writes", "postgresql": "checkpoint_writes"}
+
+Address = tuple[str, str]  # of a checkpoint: its namespace and its id
+
+
+def open_source(text: str) -> LangGraphThreads:
+    url = database_url(text)
+    if url.scheme not in SCHEMES:
+        raise InvalidInput(
+            f"{url.scheme} has no checkpoints of LangGraph that can be read: use "
+            "langgraph:sqlite:///FILE, or langgraph:postgresql://…"
+        )
+    return LangGraphThreads(url)
+
+
+class LangGraphThreads:
+    """Threads with all their checkpoints and pending writes, and items of the long-term store."""
+
+    def __init__(self, url: EngineURL) -> None:
+        """`allow` in the URL names modules, as that of `StatewardSaver`: `?allow=app.state`."""
+        self.name = f"langgraph:{url.safe}"
+        self._lost: set[str] = set()
+        self._numbers = itertools.count()
+        with ExitStack() as stack:
+            self._base = stack.enter_context(closing(ForeignDatabase(url, ("allow",))))
+            self._has_threads, self._has_items = map(self._base.has_table, ("checkpoints", "store"))
+            if not self._has_threads and not self._has_items:
+                raise InvalidInput(f"{url.safe} has no checkpoints of LangGraph")
+            self._theirs = stack.enter_context(their_saver(url))
+            drafts = sync.open("memory://", retain=None, heartbeat=None)
+            self._drafts = stack.enter_context(drafts).sections["workflows"]
+            allow = url.options.get("allow")
+            self._ours = StatewardSaver(
+                drafts,
+                on_conflict="fork",
+                user_key=None,
+                allow=None if allow is None else allow.split(","),
+            )
+            self._open = stack.pop_all()
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        return tuple(sorted(self._lost))
+
+    def size(self) -> int:
+        tables = {"checkpoints": self._has_threads, "store": self._has_items}
+        counts = (self._base.query(f"SELECT count(*) FROM {t}") for t, has in tables.items() if has)
+        return sum(int(count) for ((count,),) in counts)
+
+    def threads(self) -> Iterator[ForeignThread]:
+        if self._has_threads:
+            ids = "SELECT DISTINCT thread_id FROM checkpoints ORDER BY thread_id"
+            for (id,) in self._base.query(ids):
+                yield self._thread(id)
+        if self._has_items:
+            yield from self._items()
+
+    def items(self, thread: ForeignThread) -> Iterator[ForeignItem]:
+        """It has no log: everything is in documents."""
+        return iter(())
+
+    def documents(self, thread: ForeignThread) -> Mapping[str, str]:
+        if thread.kind == LANGGRAPH_ITEM:
+            return {ITEM: self._item(thread.id)}
+        draft = f"draft-{next(self._numbers)}"
+        paths = self._paths(thread.id)
+        try:
+            for address in self._addresses(thread.id):
+                self._put(draft, address, self._read(thread.id, address), paths)
+            entity = Entity(self._drafts.namespace, LANGGRAPH_THREAD, draft)
+            (found,) = self._drafts.execute((Fetch(entity, all_documents=True),))
+        finally:
+            self._ours.delete_thread(draft)
+        assert isinstance(found, Fetched)
+        # What a checkpoint consists of comes before it.
+        in_order = sorted(found.documents, key=lambda name: (ORDER.index(name[0]), name))
+        return {name: found.documents[name].json for name in in_order}
+
+    def close(self) -> None:
+        self._open.close()
+
+    # --- threads --------------------------------------------------------------------
+
+    def _thread(self, id: str) -> ForeignThread:
+        addresses = self._addresses(id)
+        try:
+            first, last = (self._read(id, addresses[at]) for at in (0, -1))
+        except InvalidInput as error:
+            return ForeignThread(id=id, kind=LANGGRAPH_THREAD, refused=str(error))
+        user: Any = last.metadata.get(USER) or first.metadata.get(USER)
+        return ForeignThread(
+            id=id,
+            kind=LANGGRAPH_THREAD,
+            owner=str(user) if isinstance(user, str | int) else "",
+            created=time_of(first.checkpoint["ts"]),
+            updated=time_of(last.checkpoint["ts"]),
+        )
+
+    def _addresses(self, thread: str) -> list[Address]:
+        """Oldest first: ids of checkpoints sort by age."""
+        query = (
+            "SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = ? "
+            "ORDER BY checkpoint_id, checkpoint_ns"
+        )
+        return [(ns, id) for ns, id in self._base.query(query, thread)]
+
+    def _paths(self, thread: str) -> dict[tuple[str, str, str], str]:
+        """Where in its graph a task stands, by checkpoint and task: a saver does not tell."""
+        table = WRITES[self._base.dialect]
+        if self._base.dialect == "sqlite":
+            columns = self._base.query("SELECT name FROM pragma_table_info(?)", table)
+            if ("task_path",) not in columns:  # of an older release
+                return {}
+        query = (
+            f"SELECT DISTINCT checkpoint_ns, checkpoint_id, task_id, task_path FROM {table} "
+            "WHERE thread_id = ? AND task_path <> ''"
+        )
+        return {(ns, id, task): path for ns, id, task, path in self._base.query(query, thread)}
+
+    def _read(self, thread: str, address: Address) -> CheckpointTuple:
+        try:
+            found = self._theirs.get_tuple(config_of(thread, *address))
+        except Exception as error:  # whatever a serializer raises
+            raise InvalidInput(
+                f"LangGraph cannot read its checkpoint {address[1]!r}: {error}"
+            ) from error
+        if found is None:
+            raise InvalidInput(f"its checkpoint {address[1]!r} is gone from the source")
+        return found
+
+    def _put(
+        self,
+        draft: str,
+        address: Address,
+        found: CheckpointTuple,
+        paths: Mapping[tuple[str, str, str], str],
+    ) -> None:
+        ns, id = address
+        before = found.parent_config
+        parent = None if before is None else before["configurable"]["checkpoint_id"]
+        # No channel is called new: those whose versions their parent has too are not stored again.
+        self._ours.put(config_of(draft, ns, parent), found.checkpoint, found.metadata, {})
+        tasks: dict[tuple[str, bool], list[tuple[str, Any]]] = {}
+        for task, channel, value in found.pending_writes or ():
+            special = channel in WRITES_IDX_MAP  # they have numbers of their own
+            tasks.setdefault((task, special), []).append((channel, value))
+        for (task, _), writes in tasks.items():
+            path = paths.get((ns, id, task), "")
+            self._ours.put_writes(config_of(draft, ns, id), writes, task, path)
+
+    # --- items ----------------------------------------------------------------------
+
+    def _items(self) -> Iterator[ForeignThread]:
+        if self._base.has_table("store_vectors"):
+            self._lost.add("the vectors of items: put an item anew to find it by meaning")
+        expires = "expires_at" if self._has_times() else "NULL"
+        for prefix, key, created, updated, ends in self._base.query(
+            f"SELECT prefix, key, created_at, updated_at, {expires} FROM store ORDER BY prefix, key"
+        ):
+            if ends is not None:
+                self._lost.add("how long items live: those with a ttl are kept as --retain says")
+            yield ForeignThread(
+                id=item_id(prefix.split("."), key),
+                kind=LANGGRAPH_ITEM,
+                created=time_of(created),
+                updated=time_of(updated),
+            )
+
+    def _has_times(self) -> bool:
+        if self._base.dialect == "sqlite":
+            query = "SELECT name FROM pragma_table_info('store')"
+        else:
+            query = "SELECT column_name FROM information_schema.columns WHERE table_name = 'store'"
+        return ("expires_at",) in self._base.query(query)
+
+    def _item(self, id: str) -> str:
+        query = "SELECT value FROM store WHERE prefix = ? AND key = ?"
+        rows = self._base.query(query, ".".join(namespace_of(id)), key_of(id))
+        if not rows:
+            raise InvalidInput("it is gone from the source")
+        ((value,),) = rows
+        return encode_document(
+            json.loads(value) if isinstance(value, str | bytes) else value, LIMITS
+        )
+
+
+@contextmanager
+def their_saver(url: EngineURL) -> Iterator[BaseCheckpointSaver[Any]]:
+    """LangGraph's own saver."""
+    try:
+        if url.scheme == "sqlite":
+            from langgraph.checkpoint.sqlite import SqliteSaver
+
+            path = f"file:{url.rest.removeprefix('/')}?mode=ro"
+            with closing(sqlite3.connect(path, uri=True, check_same_thread=False)) as connection:
+                yield SqliteSaver(connection)
+        else:
+            from langgraph.checkpoint.postgres import PostgresSaver
+
+            options = [f"{name}={value}" for name, value in url.options.items() if name != "allow"]
+            text = "?".join((url.text.partition("?")[0], "&".join(options)))
+            with PostgresSaver.from_conn_string(text) as saver:
+                yield saver
+    except ModuleNotFoundError as error:
+        raise InvalidInput(
+            "importing from it needs LangGraph's own saver; install it with: "
+            "pip install langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres"
+        ) from error
+
+
+def config_of(thread: str, ns: str, id: str | None) -> Any:
+    """The address of a checkpoint, as LangGraph writes it."""
+    given = {"thread_id": thread, "checkpoint_ns": ns}
+    return {"configurable": given if id is None else {**given, "checkpoint_id": id}}
