@@ -146,7 +146,7 @@ def their_service(
     url: EngineURL, base: ForeignDatabase
 ) -> SqliteSessionService | DatabaseSessionService:
     """The session service that made these tables."""
-    if base.dialect == "sqlite":
+    if base.is_file:
         path = url.rest.removeprefix("/")
         columns = base.query("SELECT name FROM pragma_table_info('events')")
         if not base.has_table("adk_internal_metadata") and ("event_data",) in columns:

@@ -40,7 +40,7 @@ from stateward.transfer.moves.foreign import (
     ForeignItem,
     ForeignStore,
     ForeignThread,
-    Moved,
+    MovedThread,
     MoveTarget,
 )
 from stateward.transfer.source import PageSize
@@ -53,7 +53,7 @@ BATCH = 2 * 1024 * 1024  # bytes in one round trip
 TRIES = 5  # for a conversation that somebody else writes to meanwhile
 
 
-class Reached(Struct, frozen=True):
+class ImportMark(Struct, frozen=True):
     """The document `imported`: how far a conversation has come, and from where."""
 
     source: str
@@ -67,7 +67,7 @@ class Standing(NamedTuple):
     """A conversation as it is in the target."""
 
     head: Head
-    reached: Reached | None = None
+    reached: ImportMark | None = None
 
     @property
     def is_untouched(self) -> bool:
@@ -95,7 +95,7 @@ class Survey(NamedTuple):
         """A digest over all of it."""
         return self.digest + digest_of_documents(self.documents)
 
-    def is_all_of(self, reached: Reached) -> bool:
+    def is_all_of(self, reached: ImportMark) -> bool:
         """Whether nothing is left to be moved, given that it begins with what was."""
         documents = digest_of_documents(self.documents)
         return (self.entries, documents) == (reached.entries, reached.documents)
@@ -115,8 +115,8 @@ class EntityWriter:
         self._size = 0
         self._beaten: set[int] = set()  # whose commit met somebody else's
 
-    def move(self, threads: Sequence[ForeignThread], *, dry_run: bool) -> Iterator[Moved]:
-        found: dict[int, Moved] = {}
+    def move(self, threads: Sequence[ForeignThread], *, dry_run: bool) -> Iterator[MovedThread]:
+        found: dict[int, MovedThread] = {}
         waiting = dict(enumerate(threads))
         for _ in range(TRIES):
             self._beaten.clear()
@@ -128,22 +128,26 @@ class EntityWriter:
             if not waiting:
                 break
         for number in waiting:
-            found[number] = Moved(threads[number], "refused", "somebody else is writing to it")
+            found[number] = MovedThread(
+                threads[number], "refused", "somebody else is writing to it"
+            )
         if not dry_run:
             self._read_back(found)
         yield from (found[number] for number in range(len(threads)))
 
     # --- one conversation -----------------------------------------------------------
 
-    def _one(self, number: int, thread: ForeignThread, standing: Standing, dry_run: bool) -> Moved:
+    def _one(
+        self, number: int, thread: ForeignThread, standing: Standing, dry_run: bool
+    ) -> MovedThread:
         why = thread.refused
         try:
             survey = None if why else self._survey(thread, standing)
         except InvalidInput as error:
             survey, why = None, str(error)
         if survey is None:
-            return Moved(thread, "refused", why)
-        moved = Moved(thread, "moved", "", survey.items, 0, survey.bytes, survey.whole)
+            return MovedThread(thread, "refused", why)
+        moved = MovedThread(thread, "moved", "", survey.items, 0, survey.bytes, survey.whole)
         if not standing.head.exists and self._is_erased(thread):
             return moved._replace(fate="erased")
         if why := self._refusal(standing, survey):
@@ -286,7 +290,7 @@ class EntityWriter:
         self, head: Head, chain: Chain, named: Mapping[str, str], digest: str
     ) -> dict[str, Value]:
         """Some of the source's, and how far it has come; the last come with the last entries."""
-        reached = Reached(self._source.name, chain.count, chain.digest, digest, head.commits)
+        reached = ImportMark(self._source.name, chain.count, chain.digest, digest, head.commits)
         texts = {**named, IMPORTED: encode(to_builtins(reached), "how far it has come")}
         values = {}
         for name, text in texts.items():
@@ -322,7 +326,7 @@ class EntityWriter:
         found = self._engine.execute(reads) if reads else []
         return [_standing(fetched) for fetched in found if isinstance(fetched, Fetched)]
 
-    def _read_back(self, found: dict[int, Moved]) -> None:
+    def _read_back(self, found: dict[int, MovedThread]) -> None:
         """What the target has now, small conversations in one round trip."""
         together: list[int] = []
         size = 0
@@ -336,7 +340,7 @@ class EntityWriter:
             size += moved.bytes
         self._read_some(found, together)
 
-    def _read_some(self, found: dict[int, Moved], numbers: Sequence[int]) -> None:
+    def _read_some(self, found: dict[int, MovedThread], numbers: Sequence[int]) -> None:
         first = Log(first=self._page.entries, details=True)
         entities = [self._entity(found[number].thread) for number in numbers]
         reads = [Fetch(entity, log=first, all_documents=True) for entity in entities]
@@ -383,4 +387,4 @@ def _standing(fetched: Fetched) -> Standing:
     value = fetched.documents.get(IMPORTED)
     if value is None:
         return Standing(fetched.head)
-    return Standing(fetched.head, to_type(decode(value.json), Reached, "how far it has come"))
+    return Standing(fetched.head, to_type(decode(value.json), ImportMark, "how far it has come"))

@@ -98,7 +98,7 @@ def time_of(at: Any) -> float:
 Fate = Literal["moved", "there", "erased", "refused"]
 
 
-class Moved(NamedTuple):
+class MovedThread(NamedTuple):
     """What became of one conversation, or would."""
 
     thread: ForeignThread
@@ -118,7 +118,7 @@ class Writer(Protocol):
     refused, and the others go on.
     """
 
-    def move(self, threads: Sequence[ForeignThread], *, dry_run: bool) -> Iterator[Moved]:
+    def move(self, threads: Sequence[ForeignThread], *, dry_run: bool) -> Iterator[MovedThread]:
         """What became of each of these, in their order; with `dry_run` nothing is written."""
 
 

@@ -20,24 +20,25 @@ from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, StoreUnavailable
 
 SCHEMES = ("sqlite", "postgresql", "postgres")
+FILES = SCHEMES[:1]  # those of them that are SQLite's
 PAGE = 100  # rows that are read at once
 DRIVERS = re.compile(r"^(sqlite|postgres(?:ql)?)(\+\w+)?://")  # SQLAlchemy names a driver, too
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ForeignDatabase:
-    """Answers queries; parameters stand as `?`. `dialect` is "sqlite" or "postgresql"."""
+    """Answers queries; parameters stand as `?`. `is_file`: it is SQLite, else PostgreSQL."""
 
     def __init__(self, url: EngineURL, own: Sequence[str] = ()) -> None:
         """`own` are the options of the URL that are not the database's, but the reader's."""
         self.safe = url.safe
         self._postgres: Any = None
         self._sqlite: apsw.Connection | None = None
-        if url.scheme == "sqlite":
-            self.dialect = "sqlite"
+        self.is_file = url.scheme in FILES
+        self.dialect = "sqlite" if self.is_file else "postgresql"
+        if self.is_file:
             self._open_file(url)
         else:
-            self.dialect = "postgresql"
             self._connect(url, own)
 
     def _open_file(self, url: EngineURL) -> None:

@@ -146,7 +146,7 @@ class LangGraphThreads:
     def _paths(self, thread: str) -> dict[tuple[str, str, str], str]:
         """Where in its graph a task stands, by checkpoint and task: a saver does not tell."""
         table = WRITES[self._base.dialect]
-        if self._base.dialect == "sqlite":
+        if self._base.is_file:
             columns = self._base.query("SELECT name FROM pragma_table_info(?)", table)
             if ("task_path",) not in columns:  # of an older release
                 return {}
@@ -206,7 +206,7 @@ class LangGraphThreads:
             )
 
     def _has_times(self) -> bool:
-        if self._base.dialect == "sqlite":
+        if self._base.is_file:
             query = "SELECT name FROM pragma_table_info('store')"
         else:
             query = "SELECT column_name FROM information_schema.columns WHERE table_name = 'store'"

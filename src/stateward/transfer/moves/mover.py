@@ -34,7 +34,7 @@ from stateward.transfer.moves.foreign import (
     ForeignItem,
     ForeignStore,
     ForeignThread,
-    Moved,
+    MovedThread,
     MoveTarget,
     Terms,
 )
@@ -46,7 +46,7 @@ NAMED = 1000  # refused ones that a report names, at most
 SAID = 100  # items between two words of how far it has come
 
 
-class Refused(Struct, frozen=True):
+class RefusedThread(Struct, frozen=True):
     """A conversation that was left as it is."""
 
     id: str
@@ -69,7 +69,7 @@ class ImportReport(Struct, frozen=True, kw_only=True):
     erased: int = 0  # left out: their user was erased in the target since
     anonymous: int = 0  # conversations that are nobody's
     refused: int = 0
-    refusals: list[Refused] = field(default_factory=list)  # the first thousand
+    refusals: list[RefusedThread] = field(default_factory=list)  # the first thousand
     lost: tuple[str, ...] = ()  # what the source has and cannot be held here
     digest: str = ""  # over what the source has
     read: str = ""  # over what the target has; the same if all is well
@@ -179,15 +179,15 @@ class _Tally:
     def __init__(self) -> None:
         self._counts = dict.fromkeys(("moved", "there", "erased", "refused"), 0)
         self._sums = dict.fromkeys(("threads", "items", "bytes", "added", "anonymous"), 0)
-        self._refusals: list[Refused] = []
+        self._refusals: list[RefusedThread] = []
         self._source, self._target = blake2b(digest_size=16), blake2b(digest_size=16)
 
-    def add(self, moved: Moved) -> None:
+    def add(self, moved: MovedThread) -> None:
         self._counts[moved.fate] += 1
         self._sums["threads"] += 1
         if moved.fate == "refused":
             if len(self._refusals) < NAMED:
-                self._refusals.append(Refused(moved.thread.id, moved.why))
+                self._refusals.append(RefusedThread(moved.thread.id, moved.why))
         elif moved.fate != "erased":
             self._sums["items"] += moved.items
             self._sums["bytes"] += moved.bytes
@@ -238,7 +238,7 @@ class _Watched:
     def documents(self, thread: ForeignThread) -> Mapping[str, str]:
         return self._source.documents(thread)
 
-    def passed(self, moved: Moved) -> None:
+    def passed(self, moved: MovedThread) -> None:
         self._done += moved.items
         self._say(self._done)
 

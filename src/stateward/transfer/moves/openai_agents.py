@@ -113,7 +113,7 @@ class SessionTables(SdkSessions):
                     f"{database.safe} has no table {table!r}; if it has another name, say so: "
                     "?sessions_table=…&messages_table=…"
                 )
-        if database.dialect == "postgresql":
+        if not database.is_file:
             return Order(f"{messages} m", "true", "m.created_at, m.id", ("-infinity", 0))
         if database.has_table(STRUCTURE):
             tables = f"{messages} m JOIN {STRUCTURE} s ON m.id = s.message_id"
@@ -170,7 +170,10 @@ class SessionKeys(SdkSessions):
         try:
             import redis
         except ModuleNotFoundError as error:
-            raise InvalidInput("RedisSession needs redis-py: pip install redis") from error
+            raise InvalidInput(
+                "sessions of RedisSession are read with redis-py, which is not installed here; it "
+                "comes with the extra redis of openai-agents"
+            ) from error
         self._failures: type[Exception] = redis.RedisError
         url = parse(text)
         super().__init__(url.safe)
