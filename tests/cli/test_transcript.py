@@ -284,6 +284,53 @@ TOLD = ViewedResult("1", "shipped")
             (),
             (ViewedResult("1", "shipped"),),
         ),
+        (  # a line of Claude Code's
+            {
+                "type": "assistant",
+                "uuid": "a",
+                "sessionId": "s",
+                "message": {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "text", "text": "I look."},
+                        {"type": "tool_use", "id": "1", "name": "get_order", "input": {"id": 9}},
+                    ],
+                },
+            },
+            "assistant",
+            "I look.",
+            (ASKED,),
+            (),
+        ),
+        (
+            {
+                "type": "user",
+                "uuid": "b",
+                "sessionId": "s",
+                "message": {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "tool_use_id": "1", "content": "shipped"}],
+                },
+            },
+            "user",
+            "",
+            (),
+            (TOLD,),
+        ),
+        (
+            {"type": "queue-operation", "sessionId": "s", "content": "Hi"},
+            "-",
+            "[queue-operation]",
+            (),
+            (),
+        ),
+        (
+            {"type": "system", "sessionId": "s", "content": "Compacted"},
+            "system",
+            "Compacted",
+            (),
+            (),
+        ),
         (  # LlamaIndex
             {
                 "role": "assistant",

@@ -242,7 +242,22 @@ def agent_framework(message: dict[str, Any], number: int) -> dict[str, Any]:
     return {"type": "message", "role": message["role"], "contents": contents, "number": number}
 
 
-FORMS = [langchain, langchain_dict, langchain_constructor, gemini, agent_framework]
+def claude(message: dict[str, Any], number: int) -> dict[str, Any]:
+    """As Claude Code writes a line of its transcripts."""
+    role = message["role"]
+    if role in ("system", "developer"):
+        return {"type": "system", "content": message["content"], "number": number}
+    content: Messages = [{"type": "text", "text": str(message.get("content"))}]
+    if role == "tool":
+        content = [{"type": "tool_result", "tool_use_id": message["tool_call_id"]}]
+    for call in message.get("tool_calls", ()):
+        content.append({"type": "tool_use", "id": call["id"], "name": "f", "input": {}})
+    speaker = "user" if role == "tool" else role
+    inner = {"role": speaker, "content": content}
+    return {"type": speaker, "uuid": str(number), "message": inner, "number": number}
+
+
+FORMS = [langchain, langchain_dict, langchain_constructor, gemini, agent_framework, claude]
 
 
 @pytest.mark.parametrize("history", [whole, crashed, pending])

@@ -1,7 +1,8 @@
 """A stored message as people read it: who speaks, what is said, which tools are called.
 
 Whatever its form: those of the providers, of LangChain, Pydantic AI and LlamaIndex, a message of
-LangGraph as it is stored, an event of Google's ADK. One of no known form is its JSON text.
+LangGraph as it is stored, an event of Google's ADK, a line of Claude Code. One of no known form is
+its JSON text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Message = Mapping[str, Any]
 TEXTS = ("text", "input_text", "output_text")
 PICTURES = ("image", "image_url", "input_image", "document", "file", "input_file", "audio")
 SILENT = ("thinking", "redacted_thinking", "reasoning", "reasoningContent", "thought")
-WRAPPED = ("data", "kwargs")  # where LangChain, and the LangGraph adapter, put a message's fields
+WRAPPED = ("data", "kwargs", "message")  # where LangChain and Claude Code put a message's fields
 
 
 class ViewedCall(Struct, frozen=True):
@@ -51,6 +52,8 @@ class MessageView(Struct, frozen=True):
 def view(message: Message) -> MessageView:
     """Never raises: what is stored may be anything."""
     role, inner = _spoken(message)
+    if not role and "sessionId" in message:  # Claude Code notes its mode, and what it costs
+        return MessageView("-", f"[{message.get('type')}]")
     calls = tuple(_calls(inner))
     results = tuple(_results(inner, role))
     text = "" if role == "tool" and results else _text(inner)

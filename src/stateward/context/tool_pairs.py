@@ -1,6 +1,6 @@
 """Which messages belong together: a tool call and its results, in the shapes providers use.
 
-Nine shapes are known, and may be told apart by the messages alone:
+Ten shapes are known, and may be told apart by the messages alone:
 
 - OpenAI chat: `tool_calls` of an assistant message, answered by messages of the role `tool`;
 - OpenAI Responses: items such as `function_call` and `function_call_output`, tied by `call_id`,
@@ -12,7 +12,8 @@ Nine shapes are known, and may be told apart by the messages alone:
 - Pydantic AI: requests and responses, whose parts say by their `part_kind` what they are;
 - LlamaIndex: `tool_call` blocks, answered by messages of the role `tool`;
 - Microsoft's Agent Framework: `contents` such as `function_call` and `function_result`, tied by
-  `call_id`, and questions whether a call is approved.
+  `call_id`, and questions whether a call is approved;
+- Claude Code: lines of its transcripts, in whose `message` an Anthropic message is.
 
 A form of one's own is described by a `Shaper`, and looked at through a stand-in. Messages of any
 other form are left alone: each stands for itself. Reading only.
@@ -76,12 +77,15 @@ def are_plain(messages: Sequence[Message]) -> bool:
 
 
 def _unwrapped(message: Message) -> Message:
-    """What LangChain's own ways to serialise a message put it into, without that."""
+    """What LangChain or Claude Code put a message into, without that."""
     if "type" in message:
         for name in ("data", "kwargs"):
             held = message.get(name)
             if type(held) is dict and _langchain(held) is not None:
                 return held
+        held = message.get("message")
+        if type(held) is dict and held.get("role") == message["type"]:
+            return held
     return message
 
 
@@ -134,7 +138,8 @@ def role_of(message: Message) -> Any:
     role = message.get("role")
     if role is None:
         if "type" in message:
-            return _langchain(_unwrapped(message))
+            held = _unwrapped(message)
+            return held.get("role") or _langchain(held)
         return _pydantic(message) if "kind" in message else None
     return LANGCHAIN.get(role, role) if type(role) is str else role
 

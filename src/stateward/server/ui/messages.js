@@ -20,6 +20,9 @@ function plain(value) {
 export function view(message) {
 	if (!isObject(message)) return { role: "–", text: plain(message), calls: [], results: [] };
 	const { role, inner } = spoken(message);
+	if ("sessionId" in message && inner === message && role !== "system") {
+		return { role: "–", text: `[${message.type}]`, calls: [], results: [] }; // a note of Claude Code's
+	}
 	const calls = callsOf(inner);
 	const results = resultsOf(inner, role);
 	let text = role === "tool" && results.length ? "" : textOf(inner);
@@ -30,7 +33,7 @@ export function view(message) {
 function spoken(message) {
 	let role = message.role ?? message.type;
 	let inner = message;
-	if (!("role" in message) && "type" in message) inner = [message.data, message.kwargs].find(isObject) ?? message;
+	if (!("role" in message) && "type" in message) inner = [message.data, message.kwargs, message.message].find(isObject) ?? message;
 	if (isObject(inner.content) && Array.isArray(inner.content.parts)) {
 		role = message.author === "user" ? "user" : "assistant"; // an event of ADK
 		inner = inner.content;
