@@ -107,7 +107,6 @@ async def test_both_ways_to_a_conversation_see_the_same(url: str) -> None:
         again = await kept.load("s-1")
         assert again is not None
         assert texts(again.messages) == said
-        await conversation.handle.scope.execute(())  # nothing is left under way
         await store.thread("s-2").append({"role": "user", "content": "from elsewhere"})
         await turn(kept, "s-2", "go on")
         elsewhere = await kept.load("s-2")
@@ -228,12 +227,12 @@ class Walk:
         return [(each.scope, each.forked_from, len(each.branches)) for each in records]
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(4))
 async def test_a_conversation_store_answers_as_pydantic_ais_own(file: str, seed: int) -> None:
     async with stateward.open("memory://" if seed else file) as store:
         ours = Walk(StatewardConversationStore(store), seed)
         theirs = Walk(InMemoryConversationStore(), seed)
-        for _ in range(80):
+        for _ in range(60):
             assert await ours.step() == await theirs.step()
             for id in "abcde":
                 assert await ours.shown(id) == await theirs.shown(id)

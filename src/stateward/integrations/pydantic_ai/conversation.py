@@ -105,11 +105,6 @@ class StatewardConversation(OnAnyStore):
         self._turns = Turns.of(self._handle.scope)
         self._own = ConversationTurn(self)  # of `history` and `add`, which wait for nobody
 
-    @property
-    def handle(self) -> Any:
-        """The conversation's thread, for tools that act."""
-        return self._handle
-
     # --- whole runs -----------------------------------------------------------------
 
     async def run(
