@@ -208,6 +208,16 @@ async def test_a_conversation_of_100_000_messages_is_read_in_pages(tmp_path: Pat
         assert len(said(result)) < ROOM
 
 
+async def test_why_says_when_there_is_too_much_to_look_through(
+    seeded: Seeded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("stateward.mcp.reads.WHY_SECONDS", 0.0)
+    async with in_process(seeded.url) as client:
+        result = await client.call_tool("why", {"thread": "ada-thread"})
+    assert result.is_error
+    assert "stateward why" in said(result)
+
+
 @pytest.fixture(scope="module")
 def vast(tmp_path_factory: pytest.TempPathFactory) -> Seeded:
     """A store in which everything is larger than an answer may be."""

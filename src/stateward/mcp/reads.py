@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
@@ -42,7 +43,8 @@ from stateward.why.records import (
 )
 
 T = TypeVar("T", bound=Struct)
-READ_FOR_WHY = 200  # messages before a turn, and after it
+READ_FOR_WHY = 100  # messages before a turn, and after it
+WHY_SECONDS = 30.0  # that a client waits for it without doubt
 Number = Annotated[int, Meta(ge=1, le=HIGHEST)]
 Limit = Annotated[int, Meta(ge=1, le=100, description="How many at most, 1 to 100.")]
 After = Annotated[
@@ -398,13 +400,20 @@ class WhyAnswer(Struct, frozen=True):
 async def _why(call: ToolCall) -> WhyAnswer:
     given: Why = call.given
     at = None if given.message is None else Cursor(given.message)
-    seen = await read_moment(
-        call.store, given.thread, at, last=READ_FOR_WHY, hosts=call.caller.operates
-    )
-    if seen is None:
-        raise missing_conversation(given.thread)
     offload = call.store.sections["threads"].world.offload
-    return why_answer(await offload(explain, seen))
+    try:
+        async with asyncio.timeout(WHY_SECONDS):
+            seen = await read_moment(
+                call.store, given.thread, at, last=READ_FOR_WHY, hosts=call.caller.operates
+            )
+            if seen is None:
+                raise missing_conversation(given.thread)
+            return why_answer(await offload(explain, seen))
+    except TimeoutError as error:
+        raise InvalidInput(
+            f"there is too much in the conversation {given.thread!r} to look through at once: "
+            f"read_conversation shows it, and `stateward why URL {given.thread}` takes its time"
+        ) from error
 
 
 def why_answer(it: Explanation) -> WhyAnswer:

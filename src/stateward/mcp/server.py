@@ -170,7 +170,7 @@ def _words(error: Exception, caller: ToolCaller) -> str:
     if caller.asker.user is not None and isinstance(error, Missing | NotYoursError):
         return "there is nothing of that name that belongs to the user this server is for"
     if isinstance(error, StoreUnavailable):
-        logger.warning("tool_failed", extra={"error": f"{error}"})
+        logger.warning("tool_failed", extra={"error": type(error).__name__, "reason": f"{error}"})
         return (
             f"the store does not answer, or is too slow. {UNKNOWN[error.applied]} Try again in a "
             "moment; if that does not help, `stateward health URL` says what is wrong"
