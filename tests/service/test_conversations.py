@@ -26,7 +26,7 @@ from service.conftest import Served
 from service.test_rest import Api, shown
 from service.test_rest_engines import postgres, valkey
 from service.test_rest_log import log_of
-from stateward import sync
+from stateward import cli, sync
 from stateward.ops import Entry
 from stateward.server.openai_items import PREFIXES, REFERENCES, told_items
 from stateward.server.rates import RateSettings
@@ -312,7 +312,9 @@ def test_of_several_who_delete_an_item_one_has_done_it(client: OpenAI) -> None:
 # --- the same thing, by the other doors -------------------------------------------------
 
 
-def test_a_conversation_is_a_thread(client: OpenAI, served: Served) -> None:
+def test_a_conversation_is_a_thread(
+    client: OpenAI, served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = client.conversations.create(items=[said("one")], metadata={"topic": "steak"})
     with sync.open(served.direct, heartbeat=None) as store:
         thread = store.thread(made.id)
@@ -320,6 +322,12 @@ def test_a_conversation_is_a_thread(client: OpenAI, served: Served) -> None:
         thread.append({"role": "assistant", "content": "two"}, vars={"own": 1})
         items = list(client.conversations.items.list(made.id, order="asc"))
         assert texts(items) == ["one", "two"]
+        assert thread.messages_as("anthropic").messages == [
+            {"role": "user", "content": "one"},
+            {"role": "assistant", "content": "two"},
+        ]
+        assert cli.main(["thread", "show", served.direct, made.id]) == 0
+        assert "two" in capsys.readouterr().out
         client.conversations.update(made.id, metadata={"a": "b"})
         assert thread.vars.get().value == {"own": 1, "metadata": {"a": "b"}}
         client.conversations.items.delete(items[0].id, conversation_id=made.id)
