@@ -26,6 +26,7 @@ SOURCE is what keeps the conversations, and where:
   adk:sqlite:///FILE                SqliteSessionService, DatabaseSessionService
   adk:postgresql://…                DatabaseSessionService
   strands:FOLDER                    FileSessionManager
+  claude:FOLDER                     transcripts of Claude Code, e.g. ~/.claude/projects
   jsonl:FILE                        lines of {"thread": …, "user": …, "at": …, "message": {…}}
 
 Each conversation becomes what its framework's adapter would have stored, so the same agent goes on
