@@ -9,16 +9,26 @@ A transcript is a Stateward thread: every line of it is one of its messages, kep
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from stateward.codec import Retention, decode, encode_document, seconds
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.integrations.bridge import AnyStore, OnAnyStore
-from stateward.integrations.claude_transcript import StoredLine, mended, transcript
+from stateward.integrations.claude_transcript import (
+    Seen,
+    StoredLine,
+    TranscriptLine,
+    mended,
+    summarised,
+    transcript,
+    unknown_of,
+    unseen,
+    uuids_of,
+)
 from stateward.integrations.kept.adk import parts_of
 from stateward.integrations.kept.claude import STATUS, thread_id
 from stateward.kinds import THREAD
@@ -36,7 +46,6 @@ from stateward.ops import (
     Log,
     Put,
     SetHead,
-    Value,
     Write,
 )
 from stateward.options import UNSAID, Unsaid, Whose, owner_of
@@ -60,20 +69,6 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
     ) from error
 
 REMEMBERED = 64  # transcripts: those that were read or written here last
-
-Entry = dict[str, Any]
-
-
-class Seen(NamedTuple):
-    """A transcript as it was last read or written here: enough to add to it without reading it."""
-
-    head: Head
-    uuids: set[str]  # of lines that are stored; only ever added to
-    data: dict[str, Any]  # the SDK's summary of them
-
-
-def unseen() -> Seen:
-    return Seen(Head(), set(), {})
 
 
 class StatewardSessionStore(OnAnyStore):
@@ -119,9 +114,7 @@ class StatewardSessionStore(OnAnyStore):
         try:
             try:
                 outcome = await self._add(handle, key, lines, name)
-            except (
-                StoreUnavailable
-            ):  # nobody can tell what is stored: the lines are kept as they are
+            except StoreUnavailable:  # whatever is stored: the lines are kept as they are
                 outcome = await self._call(handle.append, lines, name, keep=True, takes_first=True)
         except StoreUnavailable:
             self._failed[id] = (list(entries), name)
@@ -138,11 +131,9 @@ class StatewardSessionStore(OnAnyStore):
         found: list[StoredLine] = []
         seen = await self._read(handle, key, unseen(), found)
         self._remember(handle.entity.id, seen)
-        if not seen.head.exists:
-            return None
         below = "subpath" in key
         lines: list[Any] = transcript(found, handle.entity.id, key["session_id"], sidechain=below)
-        return lines
+        return lines if seen.head.exists else None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """The sessions of a project, without their subagents, and when each was last changed."""
@@ -155,7 +146,7 @@ class StatewardSessionStore(OnAnyStore):
         """The same with the SDK's summary of each. One that is behind its lines is derived anew."""
         summaries: list[SessionSummaryEntry] = []
         for id, found in await self._sessions(project_key, DERIVED):
-            seen = _summarised(found.head, found.documents.get(DERIVED))
+            seen = summarised(found.head, found.documents.get(DERIVED))
             if seen.head.version < found.head.version:
                 key: SessionKey = {"project_key": project_key, "session_id": id}
                 seen = await self._read(self.thread(key).handle, key, seen)
@@ -185,11 +176,13 @@ class StatewardSessionStore(OnAnyStore):
             return await to_thread.run_sync(partial(method, *args, **kwargs))
         return await method(*args, **kwargs)
 
-    async def _add(self, handle: Any, key: SessionKey, lines: Sequence[Entry], name: str) -> Any:
+    async def _add(
+        self, handle: Any, key: SessionKey, lines: Sequence[TranscriptLine], name: str
+    ) -> Any:
         """Commit what is new of some lines with the summary of all; None: nothing is."""
         id = handle.entity.id
         seen = self._seen.get(id) or await self._read(handle, key, unseen())
-        while new := list(_unknown(lines, seen.uuids)):
+        while new := list(unknown_of(lines, seen.uuids)):
             head, data, adding = seen.head, seen.data, handle
             unchanged: Check = CommitsAt(head.commits) if head.exists else Absent()
             writes: tuple[Write, ...] = ()
@@ -205,7 +198,7 @@ class StatewardSessionStore(OnAnyStore):
             )
             if type(outcome) is Applied:
                 at = {"exists": True, "version": outcome.version, "stamp": outcome.stamp}
-                seen.uuids.update(_uuids(new))
+                seen.uuids.update(uuids_of(new))
                 now = replace(head, **at, commits=head.commits + 1)
                 self._remember(id, Seen(now, seen.uuids, data))
             if type(outcome) is not Conflict:
@@ -228,7 +221,7 @@ class StatewardSessionStore(OnAnyStore):
             return await self._read(handle, key, unseen(), lines)  # it was rewritten, or dropped
         while True:
             read = [StoredLine(each.seq, each.at, decode(each.body)) for each in fetched.entries]
-            uuids.update(_uuids(each.line for each in read))
+            uuids.update(uuids_of(each.line for each in read))
             if lines is not None:
                 lines += read
             if "subpath" not in key:
@@ -269,32 +262,7 @@ def _milliseconds(head: Head) -> int:
     return int(head.updated * 1000)
 
 
-def _uuids(entries: Iterable[Entry]) -> Iterable[str]:
-    return (uuid for entry in entries if isinstance(uuid := entry.get("uuid"), str))
-
-
-def _unknown(entries: Iterable[Entry], known: set[str]) -> Iterable[Entry]:
-    """Those that are not stored, each once; without a uuid nobody can tell, so it is new."""
-    among: set[str] = set()
-    for entry in entries:
-        uuid = entry.get("uuid")
-        if not isinstance(uuid, str):
-            yield entry
-        elif uuid not in known and uuid not in among:
-            among.add(uuid)
-            yield entry
-
-
 def _folded(data: dict[str, Any], key: SessionKey, entries: list[Any]) -> dict[str, Any]:
     """The SDK's summary with more lines; what was before stays as it was."""
     before: SessionSummaryEntry = {"session_id": key["session_id"], "mtime": 0, "data": data}
     return fold_session_summary(before, key, entries)["data"]
-
-
-def _summarised(head: Head, value: Value | None) -> Seen:
-    """As far as the stored summary goes: it is there only if nothing was rewritten since."""
-    if value is None:
-        return unseen()
-    derived = decode(value.json)
-    stamp = head.stamp if derived["version"] == head.version else ""
-    return Seen(replace(head, version=derived["version"], stamp=stamp), set(), derived["data"])

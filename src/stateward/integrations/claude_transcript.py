@@ -16,12 +16,39 @@ from typing import Any, NamedTuple, cast
 from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
+from msgspec.structs import replace
 
+from stateward.codec import decode
+from stateward.ops import Head, Value
 from stateward.shapes import shape_of, translate
 
 CALLS = re.compile(r"message|reasoning|compaction|mcp_\w+|\w+_call(_output)?")  # items of OpenAI's
 
 TranscriptLine = dict[str, Any]
+
+
+class Seen(NamedTuple):
+    """A transcript as it was last read or written here: enough to add to it without reading it."""
+
+    head: Head
+    uuids: set[str]  # of lines that are stored; only ever added to
+    data: dict[str, Any]  # the SDK's summary of them
+
+
+def unseen() -> Seen:
+    return Seen(Head(), set(), {})
+
+
+def summarised(head: Head, value: Value | None) -> Seen:
+    """As far as the stored summary goes: it is there only if nothing was rewritten since."""
+    if value is None:
+        return unseen()
+    derived = decode(value.json)
+    stamp = head.stamp if derived["version"] == head.version else ""
+    return Seen(replace(head, version=derived["version"], stamp=stamp), set(), derived["data"])
+
+
+# --- lines ---------------------------------------------------------------------------------
 
 
 def mended(line: TranscriptLine) -> TranscriptLine:
@@ -33,6 +60,22 @@ def mended(line: TranscriptLine) -> TranscriptLine:
         whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         return cast(TranscriptLine, json.loads(whole))
     return line
+
+
+def uuids_of(entries: Iterable[TranscriptLine]) -> Iterable[str]:
+    return (uuid for entry in entries if isinstance(uuid := entry.get("uuid"), str))
+
+
+def unknown_of(entries: Iterable[TranscriptLine], known: set[str]) -> Iterable[TranscriptLine]:
+    """Those that are not stored, each once; without a uuid nobody can tell, so it is new."""
+    among: set[str] = set()
+    for entry in entries:
+        uuid = entry.get("uuid")
+        if not isinstance(uuid, str):
+            yield entry
+        elif uuid not in known and uuid not in among:
+            among.add(uuid)
+            yield entry
 
 
 class StoredLine(NamedTuple):
@@ -47,7 +90,7 @@ class StoredLine(NamedTuple):
         """Whether another framework has said it."""
         shape = shape_of(self.line)
         if shape == "openai-responses":  # any object with a `type` looks like one
-            return CALLS.fullmatch(self.line["type"]) is not None
+            return "role" in self.line or CALLS.fullmatch(self.line["type"]) is not None
         return shape not in ("claude", None)
 
 
