@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from agent_framework import AgentSession, Content, Message
+from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from servers.redis import RedisServer
 
 import stateward
@@ -19,6 +20,7 @@ from stateward.integrations.agent_framework import (
     StatewardCheckpointStorage,
     StatewardHistoryProvider,
 )
+from stateward.integrations.langchain import StatewardChatMessageHistory
 
 PATIENT = 60.0
 
@@ -296,6 +298,37 @@ async def test_a_conversation_of_others_goes_on(file: str) -> None:
         await waiter.run("c", session=history.session("s-1"))
         assert seen(waiter) == ["user", "assistant", "tool", "assistant", "user"]
         assert (await store.thread("s-1").load()).messages[0] == {"role": "user", "content": "a"}
+
+
+async def test_langchain_begins_a_conversation_and_reads_how_it_went_on(file: str) -> None:
+    call = {"name": "look", "args": {"where": "here"}, "id": "c-1"}
+    begun = [
+        HumanMessage("a"),
+        AIMessage("", tool_calls=[call]),
+        ToolMessage("seen", tool_call_id="c-1"),
+        AIMessage("b"),
+    ]
+    async with stateward.open(file) as store:
+        langchain = StatewardChatMessageHistory(store, "s-1")
+        await langchain.aadd_messages(begun)
+        history = StatewardHistoryProvider(store, turns=10)
+
+        def look(where: str) -> str:
+            """Look."""
+            return f"nothing {where}"
+
+        waiter = agent(history, calls("look", "c-2", where="there"), "d", tools=[look])
+        await waiter.run("c", session=history.session("s-1"))
+        shown = waiter.client.seen[0]
+        roles = [message.role for message in shown]
+        assert roles == ["user", "assistant", "tool", "assistant", "user"]
+        (made,) = shown[1].contents
+        assert (made.call_id, made.name, made.parse_arguments()) == ("c-1", "look", call["args"])
+        whole = await langchain.aget_messages()
+        assert [message.type for message in whole] == ["human", "ai", "tool", "ai"] * 2
+        assert whole[:4] == begun
+        assert whole[5].tool_calls[0]["args"] == {"where": "there"}
+        assert (whole[6].content, whole[7].content) == ("nothing there", "d")
 
 
 def test_a_blocking_store_serves_any_loop(url: str) -> None:
