@@ -80,6 +80,13 @@ def answer(text: str) -> Line:
     }
 
 
+def words(content: str | list[Line]) -> str:
+    """What somebody says, without what tools say."""
+    if isinstance(content, str):
+        return content
+    return "".join(block["text"] for block in content if block["type"] == "text")
+
+
 def turn(transcript: Transcript, said: Line) -> str:
     """A question and its answer; "grill" asks a subagent, through a tool."""
     transcript.add("user", said)
@@ -94,9 +101,9 @@ def turn(transcript: Transcript, said: Line) -> str:
         result = {"type": "tool_result", "tool_use_id": call, "content": "done"}
         transcript.add("user", {"role": "user", "content": [result]})
     questions = [
-        line["message"]["content"]
+        asked
         for line in transcript.lines
-        if line["type"] == "user" and isinstance(line["message"]["content"], str)
+        if line["type"] == "user" and (asked := words(line["message"]["content"]))
     ]
     text = f"I remember: {'; '.join(questions)}"
     message = transcript.add("assistant", answer(text))["message"]
