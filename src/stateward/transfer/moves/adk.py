@@ -159,7 +159,7 @@ def their_service(
     except (ImportError, ValueError) as error:
         raise InvalidInput(
             f"ADK cannot open {url.safe}: {error}. It needs SQLAlchemy and a driver: "
-            "pip install 'sqlalchemy[asyncio]' aiosqlite asyncpg"
+            "pip install sqlalchemy greenlet aiosqlite asyncpg"
         ) from error
 
 
