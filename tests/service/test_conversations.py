@@ -30,7 +30,7 @@ from stateward import cli, sync
 from stateward.ops import Entry
 from stateward.server.openai_items import PREFIXES, REFERENCES, told_items
 from stateward.server.rates import RateSettings
-from stateward.server.rest_conversations import Included
+from stateward.server.rest_conversation_items import Included
 
 CALL = {"type": "function_call", "name": "grill", "arguments": "{}", "call_id": "c-1"}
 RESULT = {"type": "function_call_output", "call_id": "c-1", "output": "a steak"}

@@ -10,6 +10,7 @@ from stateward.server.reply import Reply
 from stateward.server.rest import answer
 from stateward.server.rest_audits import AUDITS
 from stateward.server.rest_context import CONTEXT
+from stateward.server.rest_conversation_items import CONVERSATION_ITEMS
 from stateward.server.rest_conversations import CONVERSATIONS
 from stateward.server.rest_documents import DOCUMENTS
 from stateward.server.rest_effects import EFFECTS
@@ -47,6 +48,7 @@ ROUTES = (
     *THREADS,
     *TRANSCRIPTS,
     *KNOWLEDGE,
+    *CONVERSATION_ITEMS,
     *CONVERSATIONS,
     *DOCUMENTS,
     *WORKFLOWS,
