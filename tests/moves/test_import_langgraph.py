@@ -82,6 +82,7 @@ def sqlite_source(path: Path) -> Iterator[tuple[BaseCheckpointSaver[Any], str]]:
 
 @contextmanager
 def postgres_source(server: PostgresServer) -> Iterator[tuple[BaseCheckpointSaver[Any], str]]:
+    server.run_sql("DROP TABLE IF EXISTS store, store_migrations CASCADE")  # other tests' items
     with PostgresSaver.from_conn_string(server.url) as saver:
         saver.setup()
         for (id,) in server.run_sql("SELECT DISTINCT thread_id FROM checkpoints"):
@@ -213,6 +214,7 @@ def test_items_of_the_long_term_store_come_too(
 ) -> None:
     path, server = tmp_path / "old.db", request.getfixturevalue("postgres")
     with (
+        postgres_source(server),  # removes what other tests have left
         SqliteStore.from_conn_string(str(path)) as file,
         PostgresStore.from_conn_string(server.url) as database,
     ):

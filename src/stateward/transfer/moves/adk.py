@@ -158,8 +158,8 @@ def their_service(
         return DatabaseSessionService(where)
     except (ImportError, ValueError) as error:
         raise InvalidInput(
-            f"ADK cannot open {url.safe}: {error}. It needs SQLAlchemy and a driver: "
-            "pip install sqlalchemy greenlet aiosqlite asyncpg"
+            f"ADK cannot open {url.safe}: {error}. It needs the packages sqlalchemy and greenlet, "
+            "and aiosqlite or asyncpg"
         ) from error
 
 

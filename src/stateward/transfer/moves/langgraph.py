@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
-from stateward import sync
 from stateward.codec import encode_document
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
+from stateward.integrations.bridge import Bridge, Plan
 from stateward.kinds import LANGGRAPH_ITEM, LANGGRAPH_THREAD
 from stateward.ops import Entity, Fetch, Fetched
 from stateward.transfer.moves.foreign import LIMITS, ForeignItem, ForeignThread, time_of
-from stateward.transfer.moves.foreign_database import SCHEMES, ForeignDatabase, database_url
+from stateward.transfer.moves.foreign_database import FILES, SCHEMES, ForeignDatabase, database_url
 
 try:
     from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple
@@ -66,11 +66,11 @@ class LangGraphThreads:
             if not self._has_threads and not self._has_items:
                 raise InvalidInput(f"{url.safe} has no checkpoints of LangGraph")
             self._theirs = stack.enter_context(their_saver(url))
-            drafts = sync.open("memory://", retain=None, heartbeat=None)
-            self._drafts = stack.enter_context(drafts).sections["workflows"]
+            self._drafts = Bridge.at("memory://", {"retain": None, "heartbeat": None})
+            stack.callback(self._drafts.close, whole=True)
             allow = url.options.get("allow")
             self._ours = StatewardSaver(
-                drafts,
+                self._drafts,
                 on_conflict="fork",
                 user_key=None,
                 allow=None if allow is None else allow.split(","),
@@ -107,10 +107,9 @@ class LangGraphThreads:
             for address in self._addresses(thread.id):
                 self._put(draft, address, self._read(thread.id, address), paths)
             entity = Entity(self._drafts.namespace, LANGGRAPH_THREAD, draft)
-            (found,) = self._drafts.execute((Fetch(entity, all_documents=True),))
+            found = self._drafts.run(_whole(entity))
         finally:
             self._ours.delete_thread(draft)
-        assert isinstance(found, Fetched)
         # What a checkpoint consists of comes before it.
         in_order = sorted(found.documents, key=lambda name: (ORDER.index(name[0]), name))
         return {name: found.documents[name].json for name in in_order}
@@ -223,11 +222,17 @@ class LangGraphThreads:
         )
 
 
+def _whole(entity: Entity) -> Plan[Fetched]:
+    (found,) = yield (Fetch(entity, all_documents=True),)
+    assert isinstance(found, Fetched)
+    return found
+
+
 @contextmanager
 def their_saver(url: EngineURL) -> Iterator[BaseCheckpointSaver[Any]]:
     """LangGraph's own saver."""
     try:
-        if url.scheme == "sqlite":
+        if url.scheme in FILES:
             from langgraph.checkpoint.sqlite import SqliteSaver
 
             path = f"file:{url.rest.removeprefix('/')}?mode=ro"
@@ -242,8 +247,8 @@ def their_saver(url: EngineURL) -> Iterator[BaseCheckpointSaver[Any]]:
                 yield saver
     except ModuleNotFoundError as error:
         raise InvalidInput(
-            "importing from it needs LangGraph's own saver; install it with: "
-            "pip install langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres"
+            "importing from it needs LangGraph's own saver: "
+            "install langgraph-checkpoint-sqlite, or langgraph-checkpoint-postgres"
         ) from error
 
 
