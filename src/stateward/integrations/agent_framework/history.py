@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import ContextVar
 from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
@@ -14,6 +13,7 @@ from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds
 from stateward.errors import InvalidInput
+from stateward.integrations.agent_framework.given_history import READING, GivenHistory
 from stateward.integrations.agent_framework.messages import Kept, as_messages, unknown
 from stateward.integrations.bridge import OnAnyStore
 from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns, begin
@@ -24,18 +24,6 @@ from stateward.records import Cursor
 from stateward.state.refusals import stored
 
 USER, KEY = "user", "key"  # what a session says of itself, in the provider's part of its state
-
-
-class GivenHistory:
-    """What a run was given at its beginning."""
-
-    def __init__(self, run: AgentRun) -> None:
-        self.run = run
-        self.messages: list[Kept] | None = None  # None: nothing was read
-        self.cursor: Cursor | None = None
-
-
-_reading: ContextVar[GivenHistory | None] = ContextVar("_reading", default=None)
 
 
 class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
@@ -127,7 +115,7 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
     ) -> list[Message]:
         """The history, oldest first."""
         window = await self._call(self._thread(session_id, state).load, **self._bounds)
-        reading = _reading.get()
+        reading = READING.get()
         if reading is not None:
             reading.messages, reading.cursor = window.messages, window.cursor
         kept: list[Kept] = window.messages
@@ -151,7 +139,7 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         if not messages:
             return
         thread = self._thread(session_id, state)
-        handle, reading = thread.handle, _reading.get()
+        handle, reading = thread.handle, READING.get()
         kept = [message.to_dict() for message in messages]
         before = None if reading is None else reading.messages
         if before is None:
@@ -179,8 +167,7 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
             return
         applied = stored(outcome, handle.entity)
         if reading is not None:
-            reading.messages = [*before, *new]
-            reading.cursor = Cursor(applied.version, applied.stamp)
+            reading.ends_at([*before, *new], Cursor(applied.version, applied.stamp))
 
     async def before_run(
         self,
@@ -191,15 +178,17 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         state: dict[str, Any],
     ) -> None:
         """Take the turn, and load the history into the context."""
-        reading = self._readings[context] = GivenHistory(AgentRun(context, context))
+        handle = self._thread(context.session_id, state).handle
+        reading = self._readings[context] = GivenHistory(handle.entity)
         if self._conflict == "raise":
-            await self._take_turn(self._thread(context.session_id, state).handle, reading.run)
+            await self._take_turn(handle, reading.run)
         begin(reading.run)
-        within = _reading.set(reading)
+        reading.enter()
+        within = READING.set(reading)
         try:
             await super().before_run(agent=agent, session=session, context=context, state=state)
         finally:
-            _reading.reset(within)
+            READING.reset(within)
 
     async def after_run(
         self,
@@ -210,11 +199,11 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         state: dict[str, Any],
     ) -> None:
         """Store what the run has added, and give the turn back."""
-        within = _reading.set(self._readings.get(context))
+        within = READING.set(self._readings.get(context))
         try:
             await super().after_run(agent=agent, session=session, context=context, state=state)
         finally:
-            _reading.reset(within)
+            READING.reset(within)
         reading = self._readings.pop(context, None)
         if reading is not None:
             handle = self._thread(context.session_id, state).handle
