@@ -257,7 +257,14 @@ def claude(message: dict[str, Any], number: int) -> dict[str, Any]:
     return {"type": speaker, "uuid": str(number), "message": inner, "number": number}
 
 
-FORMS = [langchain, langchain_dict, langchain_constructor, gemini, agent_framework, claude]
+def adk(message: dict[str, Any], number: int) -> dict[str, Any]:
+    """As Google's ADK keeps events."""
+    content = gemini(message, number)
+    author = "user" if message["role"] == "user" else "waiter"
+    return {"author": author, "invocation_id": "i", "content": content, "number": number}
+
+
+FORMS = [langchain, langchain_dict, langchain_constructor, gemini, agent_framework, claude, adk]
 
 
 @pytest.mark.parametrize("history", [whole, crashed, pending])

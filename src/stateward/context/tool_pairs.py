@@ -1,6 +1,6 @@
 """Which messages belong together: a tool call and its results, in the shapes providers use.
 
-Ten shapes are known, and may be told apart by the messages alone:
+Eleven shapes are known, and may be told apart by the messages alone:
 
 - OpenAI chat: `tool_calls` of an assistant message, answered by messages of the role `tool`;
 - OpenAI Responses: items such as `function_call` and `function_call_output`, tied by `call_id`,
@@ -13,7 +13,8 @@ Ten shapes are known, and may be told apart by the messages alone:
 - LlamaIndex: `tool_call` blocks, answered by messages of the role `tool`;
 - Microsoft's Agent Framework: `contents` such as `function_call` and `function_result`, tied by
   `call_id`, and questions whether a call is approved;
-- Claude Code: lines of its transcripts, in whose `message` an Anthropic message is.
+- Claude Code: lines of its transcripts, in whose `message` an Anthropic message is;
+- Google's ADK: events, in whose `content` one of Gemini's is.
 
 A form of one's own is described by a `Shaper`, and looked at through a stand-in. Messages of any
 other form are left alone: each stands for itself. Reading only.
@@ -77,7 +78,7 @@ def are_plain(messages: Sequence[Message]) -> bool:
 
 
 def _unwrapped(message: Message) -> Message:
-    """What LangChain or Claude Code put a message into, without that."""
+    """What LangChain, Claude Code or Google's ADK put a message into, without that."""
     if "type" in message:
         for name in ("data", "kwargs"):
             held = message.get(name)
@@ -85,6 +86,10 @@ def _unwrapped(message: Message) -> Message:
                 return held
         held = message.get("message")
         if type(held) is dict and held.get("role") == message["type"]:
+            return held
+    elif "author" in message:
+        held = message.get("content")
+        if type(held) is dict and type(held.get("role")) is str:
             return held
     return message
 
@@ -140,6 +145,8 @@ def role_of(message: Message) -> Any:
         if "type" in message:
             held = _unwrapped(message)
             return held.get("role") or _langchain(held)
+        if "author" in message:
+            return _unwrapped(message).get("role")
         return _pydantic(message) if "kind" in message else None
     return LANGCHAIN.get(role, role) if type(role) is str else role
 
@@ -311,9 +318,10 @@ class Shape(NamedTuple):
 def shape_of(messages: Sequence[Message]) -> Shape:
     """What can be told from the messages. Plain texts look the same for every provider."""
     user_first: bool | None = None
-    for message in messages:
+    for wrapped in messages:
+        message = _unwrapped(wrapped)
         content = message.get("content")
-        if type(message.get("parts")) is list or _langchain(_unwrapped(message)) is not None:
+        if type(message.get("parts")) is list or _langchain(message) is not None:
             return Shape(user_first=True)
         if "tool_calls" in message or "tool_call_id" in message or is_item(message):
             return Shape(user_first=False)

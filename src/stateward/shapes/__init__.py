@@ -32,7 +32,7 @@ from stateward.shapes.pairs import paired
 from stateward.shapes.parts import Message, Said
 from stateward.shapes.sources import Lost, Sources
 
-__all__ = ["Lost", "Shape", "Translation", "are_foreign", "shape_of", "translate"]
+__all__ = ["Lost", "Shape", "Translation", "shape_of", "translate"]
 
 Shape = Literal[
     "openai",
