@@ -211,7 +211,7 @@ async def test_a_conversation_of_100_000_messages_is_read_in_pages(tmp_path: Pat
 async def test_why_says_when_there_is_too_much_to_look_through(
     seeded: Seeded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stateward.mcp.reads.WHY_SECONDS", 0.0)
+    monkeypatch.setattr("stateward.mcp.why_tool.WHY_SECONDS", 0.0)
     async with in_process(seeded.url) as client:
         result = await client.call_tool("why", {"thread": "ada-thread"})
     assert result.is_error

@@ -8,15 +8,22 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from stateward.errors import InvalidInput, NotPermitted
+from stateward.kinds import THREAD
 from stateward.options import UNSAID, Whose
 from stateward.server.asker import Asker
 from stateward.server.rest import store_for
 from stateward.server.route import RouteDeed
 from stateward.store import Store
 
+READ_THREAD = RouteDeed("thread read", THREAD, "thread", reads=True)
+
 
 class Missing(InvalidInput):
     """What was asked for is not there, or is another's: a user is not told which."""
+
+
+def missing_conversation(id: str) -> Missing:
+    return Missing(f"there is no conversation {id!r}: list_conversations shows what there is")
 
 
 class ToolCaller(NamedTuple):

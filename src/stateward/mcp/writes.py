@@ -9,7 +9,8 @@ from msgspec import Meta, Struct
 from stateward.codec import MOST as HIGHEST
 from stateward.errors import NotYoursError, StateConflictError
 from stateward.kinds import QUESTION, USER
-from stateward.mcp.reads import Name, Number, Owner, UserDocument, user_document
+from stateward.mcp.arguments import Name, Number, Owner
+from stateward.mcp.reads import UserDocument, user_document
 from stateward.mcp.tool import McpTool, ToolCall
 from stateward.server.rest import ChangeMade
 from stateward.server.route import RouteDeed
