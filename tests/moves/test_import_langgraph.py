@@ -213,6 +213,8 @@ def test_items_of_the_long_term_store_come_too(
     request: pytest.FixtureRequest, tmp_path: Path, new_store: NewStore
 ) -> None:
     path, server = tmp_path / "old.db", request.getfixturevalue("postgres")
+    with postgres_source(server):
+        pass  # without the threads of other tests
     with (
         postgres_source(server),  # removes what other tests have left
         SqliteStore.from_conn_string(str(path)) as file,

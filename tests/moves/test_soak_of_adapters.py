@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 import shutil
@@ -145,17 +146,17 @@ async def test_a_hundred_thousand_messages_survive_twenty_kills(
         said = import_killed(source, url, chance.randrange(5, 5 + words * kill // (3 * KILLS)))
         assert said.isdigit()
     began = time.monotonic()
-    report = import_from(source, url)
+    report = await asyncio.to_thread(import_from, source, url)
     took = time.monotonic() - began
     print(f"\n{kind}: {report.there:,} of {threads:,} were there after {KILLS} kills; {took:.0f} s")
     assert 0 < report.there < threads
     assert (report.moved + report.there, report.refused) == (threads, 0)
     assert report.digest == report.read
-    again = import_from(source, url)
+    again = await asyncio.to_thread(import_from, source, url)
     assert (again.added, again.there) == (0, threads)
     fresh = new_store("sqlite")
     began = time.monotonic()
-    whole = import_from(source, fresh)
+    whole = await asyncio.to_thread(import_from, source, fresh)
     took = time.monotonic() - began
     print(f"{kind}: {messages:,} messages in one go: {took:.0f} s, {messages / took:,.0f}/s")
     assert whole.digest == whole.read == report.digest
