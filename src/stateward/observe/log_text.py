@@ -49,6 +49,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "a request to the service failed by a fault of the service itself ({error})",
         "Its client was told so, and nothing else; please report the lines that follow",
     ),
+    "tool_failed": (
+        "a tool of the MCP server failed ({error})",
+        f"{_LOOK}, if it did not answer; otherwise please report the lines that follow",
+    ),
     "token_keys_unavailable": (
         "the keys that tokens are checked with cannot be had from {source} ({error})",
         "The last ones stay in force, and it is tried again. Mend the address, or the network",

@@ -97,21 +97,22 @@ def _erase(scope: Scope, user: str) -> ErasureReceipt:
         # below.
         execute = scope.stack.execute_past_breaker
         removed += _remove(scope, user, execute)
-        at = _mark_late(scope, user, execute)
+        at = _mark_late(scope, user, ERASED, execute)
     removed += _remove(scope, user, execute)
-    _mark(scope, user, ERASED_ALL, execute)
+    _mark_late(scope, user, ERASED_ALL, execute)
     tell_of_erasure(scope, user)
     return ErasureReceipt(user, moment(at), dict(+removed), moment(at + GRACE))
 
 
-def _mark_late(scope: Scope, user: str, execute: Execute) -> float:
+def _mark_late(scope: Scope, user: str, name: str, execute: Execute) -> float:
     """The mark after there is room for it, which some stores make a little later."""
     world = scope.world
     end = world.monotonic() + scope.stack.policy.write_timeout
     while True:
         try:
-            return _mark(scope, user, ERASED, execute)
+            return _mark(scope, user, name, execute)
         except StoreFull as error:
+            execute = scope.stack.execute_past_breaker
             if world.monotonic() + ROOM > end:
                 raise StoreFull(
                     f"what the user {user!r} had is removed, but the store has no room to remember "
