@@ -1,7 +1,7 @@
 """What takes the square of a length is found by counting: ten times the length, ten times as much.
 
-Nothing here measures time: steps of SQLite's virtual machine, pages that PostgreSQL touches, and
-what the choice of a window looks at and copies.
+Nothing here measures time: steps of SQLite's virtual machine, pages that PostgreSQL touches, what
+the choice of a window looks at and copies, and lines and calls of the search for repeats.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import psycopg
@@ -26,6 +27,8 @@ from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.engines.sqlite.fetch import Reads
 from stateward.engines.sqlite.file import File
 from stateward.ops import Append, Commit, Entity, Fetch, Fetched, Log
+from stateward.repeats import find_repeats
+from stateward.repeats.words import LONGEST
 from stateward.world import World
 
 LENGTHS = (1_000, 10_000)
@@ -39,8 +42,8 @@ DETAILED = {
 }
 
 
-def assert_linear(cost: Callable[[int], int]) -> None:
-    short, long = (cost(length) for length in LENGTHS)
+def assert_linear(cost: Callable[[int], int], lengths: tuple[int, int] = LENGTHS) -> None:
+    short, long = (cost(length) for length in lengths)
     assert 0 < short <= long <= LINEAR * short, (short, long)
 
 
@@ -218,6 +221,73 @@ for part in (part.replace("\\t", " ") for part in parts):
         pattern.sub("", part * (100_000 // len(part)))
 print(len(patterns))
 """
+
+
+def steps(work: Callable[[], object]) -> int:
+    """Lines that are executed and functions that are called, C's among them, until it is done."""
+    count = 0
+
+    def traced(_frame: FrameType, _event: str, _argument: Any) -> Any:
+        nonlocal count
+        count += 1
+        return traced
+
+    before = sys.gettrace(), sys.getprofile()
+    sys.settrace(traced)
+    sys.setprofile(traced)
+    try:
+        work()
+    finally:
+        sys.settrace(before[0])
+        sys.setprofile(before[1])
+    return count
+
+
+def talk(text: str, turns: int) -> list[Message]:
+    return [{"role": role, "content": text} for _ in range(turns) for role in ("assistant", "user")]
+
+
+ASKED = {
+    "a question": "What day do you want? ",
+    "several in one": "Which day and which city do you want? ",
+    "a question and what answers it": "Where do you go? In A, to B on 4th. ",
+    "a choice": "Do you like a window or an aisle? ",
+    "what answers": "Where are you? 2 rooms at 5 pm. ",
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_a_message_that_repeats_itself_is_looked_through_once(name: str) -> None:
+    """All of it is read: of a message that is longer, only both ends are."""
+    assert len(ASKED[name]) * 100 <= LONGEST
+    find_repeats(talk(ASKED[name], 2))  # what is worked out once for each word
+
+    def cost(times: int) -> int:
+        return steps(lambda: find_repeats(talk(ASKED[name] * times, 2)))
+
+    assert_linear(cost, (10, 100))
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_many_equal_turns_are_each_compared_with_a_window(name: str) -> None:
+    find_repeats(talk(ASKED[name], 2))
+
+    def cost(turns: int) -> int:
+        return steps(lambda: find_repeats(talk(ASKED[name] * 4, turns), window=10))
+
+    assert_linear(cost, (40, 400))
+
+
+@pytest.mark.parametrize("slot", ["city", "date", "end_date", "color"])
+def test_the_slots_of_a_state_are_not_compared_with_each_other(slot: str) -> None:
+    asked = talk("Which city, on what day, how long, and a red or a blue one?", 2)
+
+    def cost(slots: int) -> int:
+        known = {f"{number}.{slot}": "blue" for number in range(slots)}
+        find_repeats(asked, before=known)
+        return steps(lambda: find_repeats(asked, before=known))
+
+    assert_linear(cost, (25, 250))
 
 
 def test_no_pattern_of_the_repeats_takes_the_square_of_a_message() -> None:

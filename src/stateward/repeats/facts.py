@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct
@@ -31,6 +32,30 @@ class Fact(Struct, frozen=True):
     spoken: bool = False  # found in the user's words, where nothing names it
     value: str = ""
     since: int = -1  # the message after which it is known; -1: from the beginning
+
+
+class Facts:
+    """Facts that are known together. What they tell as a whole is worked out once.
+
+    To look at all of them for each of them would take the square of their number.
+    """
+
+    def __init__(self, facts: Iterable[Fact]) -> None:
+        self.all = tuple(facts)
+
+    @cached_property
+    def begun(self) -> bool:
+        """Whether a date is known on which something may begin."""
+        return any("date" in fact.want.kinds and fact.want.role != "end" for fact in self.all)
+
+    @cached_property
+    def timed(self) -> bool:
+        return any("time" in fact.want.kinds for fact in self.all)
+
+    @cached_property
+    def roles(self) -> frozenset[str]:
+        """Those of the places."""
+        return frozenset(fact.want.role for fact in self.all if "place" in fact.want.kinds)
 
 
 def state_facts(user: Mapping[str, Any]) -> list[Fact]:
@@ -84,17 +109,17 @@ def _leaves(
             yield here, held
 
 
-def answers(want: Want, facts: list[Fact]) -> tuple[float, Fact] | None:
+def answers(want: Want, facts: Facts) -> tuple[float, Fact] | None:
     """The fact that already answers what is wanted, and how sure that is."""
     best: tuple[float, Fact] | None = None
-    for fact in facts:
+    for fact in facts.all:
         score = _likeness(want, fact, facts)
         if score > 0 and (best is None or score > best[0]):
             best = (score, fact)
     return best
 
 
-def _likeness(want: Want, fact: Fact, facts: list[Fact]) -> float:
+def _likeness(want: Want, fact: Fact, facts: Facts) -> float:
     held = fact.want
     if want.choices and not held.kinds & POINTED and _chosen(fact) <= want.choices:
         return 0.85  # what they are asked to choose, they have chosen
@@ -106,8 +131,7 @@ def _likeness(want: Want, fact: Fact, facts: list[Fact]) -> float:
     if "place" in want.kinds and "address" in held.kinds and held.words & want.words:
         return 0.85
     if "duration" in want.kinds and held.role == "end" and "date" in held.kinds:
-        begun = any("date" in other.want.kinds and other.want.role != "end" for other in facts)
-        return 0.75 if begun else 0.0
+        return 0.75 if facts.begun else 0.0
     for kind in ("duration", "count", "date", "time", "place"):
         if kind in held.kinds:
             return _pointed(kind, want, fact, facts)
@@ -122,11 +146,10 @@ def _chosen(fact: Fact) -> frozenset[str]:
     return words if words and not words & YES_NO else frozenset(("\0",))
 
 
-def _pointed(kind: str, want: Want, fact: Fact, facts: list[Fact]) -> float:
+def _pointed(kind: str, want: Want, fact: Fact, facts: Facts) -> float:
     held = fact.want
     if kind == "date" and "when" in want.kinds:
-        timed = any("time" in other.want.kinds for other in facts)
-        return 0.8 * _turn(want, fact) if timed or not want.hourly else 0.0
+        return 0.8 * _turn(want, fact) if facts.timed or not want.hourly else 0.0
     if kind not in want.kinds:
         return 0.0
     if kind in ("date", "time"):
@@ -150,18 +173,17 @@ def _turn(want: Want, fact: Fact) -> float:
     return 0.95 if want.role == held.role else 0.85
 
 
-def _place(want: Want, fact: Fact, facts: list[Fact]) -> float:
+def _place(want: Want, fact: Fact, facts: Facts) -> float:
     held = fact.want
     if held.words - fact.around - want.words:
         return 0.0
     if "address" in fact.around and not want.words & LIVING:
         return 0.0  # where they live, not where they want to go
-    roles = {other.want.role for other in facts if "place" in other.want.kinds}
     if want.role == held.role:
         return 0.95
     if not held.role:
-        return 0.85 if roles == {""} else 0.0
-    return 0.8 if not want.role and {"from", "to"} <= roles else 0.0
+        return 0.85 if facts.roles == {""} else 0.0
+    return 0.8 if not want.role and {"from", "to"} <= facts.roles else 0.0
 
 
 def _yes_no(want: Want, fact: Fact) -> float:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict, deque
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
 
 from stateward.repeats.complaints import complains
-from stateward.repeats.facts import Fact, answers
+from stateward.repeats.facts import Fact, Facts, answers
 from stateward.repeats.lexicon import COMMON, PLAIN
 from stateward.repeats.messages import Call, calls, results, said, speaker
-from stateward.repeats.replies import ANEW, CHANGING, resembles, settles, told
+from stateward.repeats.replies import ANEW, CHANGING, Reply, resembles
 from stateward.repeats.wants import Want, asked, want_of
 from stateward.repeats.words import clipped, name_words, split_words, stem
 
@@ -76,10 +76,11 @@ Plan = Generator[Request, Any, list[Repeat]]
 
 
 class Asked(Struct):
-    """A question of the assistant's; `reply` is what the user said to it."""
+    """A question of the assistant's, its words, and in `reply` what the user said to it."""
 
     at: int
     want: Want
+    words: frozenset[str]
     settled: bool = False
     who: str = ""
     reply: str = ""
@@ -199,11 +200,12 @@ class History:
             self._told.clear()
             self._done = None
         about = frozenset(word for question in self._open for word in question.want.words)
+        reply = Reply(text)
         for question in self._open:
-            question.settled = settles(question.want, text, alone=len(self._open) == 1)
+            question.settled = reply.settles(question.want, alone=len(self._open) == 1)
             question.who, question.reply = who, text
         self._open = []
-        self._told.extend(Told(at, fact, who, about, text) for fact in told(text))
+        self._told.extend(Told(at, fact, who, about, text) for fact in reply.facts.all)
         self._words.append(frozenset(split_words(text)))
         words = complains(text)
         return [] if words is None else [Repeat("complaint", at, None, words, 0.95)]
@@ -228,7 +230,7 @@ class History:
             if first is None or first < self._done:
                 found.append(Repeat("restarted", at, self._done, "finished", found[0].score))
         self._spared = max(0, self._spared - 1)
-        self._open = [Asked(at, want) for want in wants]
+        self._open = [Asked(at, want, frozenset(split_words(want.text))) for want in wants]
         self._asked.extend(self._open)
         if not wants and COMPLETED.search(text):
             self._done = at
@@ -254,7 +256,7 @@ class History:
         return repeat
 
     def _by_words(self, want: Want, at: int) -> Repeat | None:
-        held = answers(want, self._known(at))
+        held = answers(want, Facts(self._known(at)))
         if held is not None:
             return Repeat("already_given", at, None, held[1].name, held[0])
         if self._narrows(want):
@@ -269,36 +271,39 @@ class History:
         return [fact for fact in self._state if fact.since < at]
 
     def _given(self, want: Want, at: int) -> Repeat | None:
+        if want.closed:
+            return None
         facts = [
             one
             for one in self._told
             if one.who == self._who
             and (want.role or not one.about or not want.words or one.about & want.words)
         ]
-        found = answers(want, [one.fact for one in facts])
-        if found is None or want.closed:
+        found = answers(want, Facts(one.fact for one in facts))
+        if found is None:
             return None
         score, fact = found
         origin = next(one for one in facts if one.fact is fact)
         return Repeat("already_given", at, origin.at, fact.name, round(score * 0.8, 3))
 
-    def _answered(self) -> list[Asked]:
+    def _answered(self) -> Iterator[Asked]:
         """Questions that this user answered, the latest first."""
-        return [q for q in reversed(self._asked) if q.settled and q.who == self._who]
+        return (q for q in reversed(self._asked) if q.settled and q.who == self._who)
 
     def _narrows(self, want: Want) -> bool:
         """A follow-up that takes up the user's own words knows what they said."""
         if want.closed:
             return False
         own = set(split_words(want.text)) - self._stock()
-        if own & (set(split_words(self._last)) - COMMON):
+        last = self._words[-1] if self._words else frozenset()
+        if own & (last - COMMON):
             return True
         named = {name.lower() for name in NAMED.findall(want.text)}
         return any(named & words for words in self._words)
 
     def _stock(self) -> set[str]:
         """The words of earlier questions: to use them again says nothing."""
-        return {word for q in self._asked for word in split_words(q.want.text)}
+        return set().union(*(question.words for question in self._asked))
 
     def _by_vectors(self, want: Want, at: int) -> Generator[Request, Any, Repeat | None]:
         moments = [one for one in self._moments(want, at) if _subject(one[0])]

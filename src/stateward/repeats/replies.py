@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stateward.repeats.facts import Fact, answers
+from stateward.repeats.facts import Fact, Facts, answers
 from stateward.repeats.lexicon import DISTINCT, NUMBERS, SAME
 from stateward.repeats.wants import POINTED, Want, want_of
 from stateward.repeats.words import (
@@ -48,7 +48,10 @@ ANEW = re.compile(
 
 
 def told(text: str) -> tuple[Fact, ...]:
-    """What a user's message gives by itself: dates, times, numbers of something, places, …"""
+    """What a user's message gives by itself: dates, times, numbers of something, places, …
+
+    Each of them once, however often a text comes back to it.
+    """
     found: list[Fact] = []
     for sentence in sentences(text):
         low = sentence.lower()
@@ -64,7 +67,7 @@ def told(text: str) -> tuple[Fact, ...]:
         if PARTY.search(low):
             found.append(_fact("count", words=frozenset(("people",))))
         found += [_located(match) for match in IN_A_PLACE.finditer(sentence)]
-    return tuple(found)
+    return tuple(dict.fromkeys(found))
 
 
 def _fact(kind: str, role: str = "", words: frozenset[str] = frozenset()) -> Fact:
@@ -86,20 +89,28 @@ def _located(match: re.Match[str]) -> Fact:
     return _fact("place", "to" if how in ("to", "into", "visit") else "")
 
 
-def settles(want: Want, reply: str, *, alone: bool = True) -> bool:
-    """Whether the user's reply answers what was asked, so that asking again is a repeat.
+class Reply:
+    """What the user said, looked through once, however many questions it replies to."""
 
-    Where several things were asked together, the reply must show this one's answer.
-    """
-    low = reply.lower().strip()
-    if not low or UNSETTLED.search(low):
-        return False
-    if not alone and want.kinds & POINTED:
-        return answers(want, list(told(reply))) is not None
-    kinds = {fact.name for fact in told(reply)}
-    if want.kinds & kinds or ("when" in want.kinds and kinds & {"date", "time"}):
-        return True
-    return not low.endswith("?")
+    def __init__(self, text: str) -> None:
+        low = text.lower().strip()
+        self.facts = Facts(told(text))
+        self._kinds = {fact.name for fact in self.facts.all}
+        self._settles_nothing = not low or UNSETTLED.search(low) is not None
+        self._asks_back = low.endswith("?")
+
+    def settles(self, want: Want, *, alone: bool = True) -> bool:
+        """Whether it answers what was asked, so that asking again is a repeat.
+
+        Where several things were asked together, it must show this one's answer.
+        """
+        if self._settles_nothing:
+            return False
+        if not alone and want.kinds & POINTED:
+            return answers(want, self.facts) is not None
+        if want.kinds & self._kinds or ("when" in want.kinds and self._kinds & {"date", "time"}):
+            return True
+        return not self._asks_back
 
 
 def resembles(want: Want, earlier: Want) -> float:
