@@ -2,24 +2,27 @@
 
     python tools/foreign_suites.py                       all suites; prints a table
     python tools/foreign_suites.py langgraph-store       one of them
+    python tools/foreign_suites.py --own                 each a second time, with the framework's
+                                                         own store, to compare
     python tools/foreign_suites.py --write               also writes docs/foreign-suites.md,
                                                          where suites that did not run stay
     python tools/foreign_suites.py --url redis://…       another engine than memory
 
 Downloads the source releases, which contain the tests, and installs what they need into an
-environment of its own below --work. Run by hand: it needs the network.
+environment of its own below --work. Run by hand: it needs the network, and --own needs what the
+frameworks' stores need: PostgreSQL, or a Python whose sqlite3 loads extensions.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import venv
-from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import NamedTuple
@@ -423,6 +426,7 @@ class Result(NamedTuple):
     passed: int
     failed: list[str]  # and no reason is known
     excused: dict[str, list[str]]  # reason → tests
+    own: dict[str, bool] | None = None  # test → whether it passes with the framework's own store
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -430,13 +434,14 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help="by default all")
     parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "foreign-suites")
     parser.add_argument("--url", default="memory://", help="the store to test with")
+    parser.add_argument("--own", action="store_true", help="also with the frameworks' own stores")
     parser.add_argument("--write", action="store_true", help=f"write {PAGE.relative_to(ROOT)}")
     options = parser.parse_args(arguments)
     unknown = set(options.suites) - {suite.name for suite in SUITES}
     if unknown:
         parser.error(f"no suite {', '.join(sorted(unknown))}; there are: {', '.join(names())}")
     chosen = [suite for suite in SUITES if not options.suites or suite.name in options.suites]
-    results = [run(suite, options.work, options.url) for suite in chosen]
+    results = [run(suite, options.work, options.url, own=options.own) for suite in chosen]
     print("\n".join(table(results)))
     if options.write:
         before = PAGE.read_text("utf-8") if PAGE.exists() else ""
@@ -448,13 +453,22 @@ def names() -> list[str]:
     return [suite.name for suite in SUITES]
 
 
-def run(suite: Suite, work: Path, url: str) -> Result:
-    """Install, unpack, run, and read what came of it."""
+def run(suite: Suite, work: Path, url: str, *, own: bool) -> Result:
+    """Run with Stateward in place, and if asked with the framework's own store too."""
+    report = run_pytest(suite, work, suite.name, url, "-p", suite.plugin)
+    result = read(suite, outcomes(report))
+    if own:
+        result = result._replace(own=outcomes(run_pytest(suite, work, f"{suite.name}-own")))
+    return result
+
+
+def run_pytest(suite: Suite, work: Path, name: str, url: str = "", *plugin: str) -> Path:
+    """Install, unpack and run; pytest's report."""
     python = environment(work, suite)
     folder = unpacked(work, suite)
-    report = work / f"{suite.name}.xml"
+    report = work / f"{name}.xml"
     command = [
-        *(python, "-m", "pytest", "-q", "--tb=short", "-p", suite.plugin, "-p", "no:cacheprovider"),
+        *(python, "-m", "pytest", "-q", "--tb=short", *plugin, "-p", "no:cacheprovider"),
         *("-o", "addopts=", "-o", "asyncio_mode=auto", "--timeout=120", f"--junitxml={report}"),
         *(("-k", suite.select) if suite.select else ()),
         *suite.tests,
@@ -467,9 +481,9 @@ def run(suite: Suite, work: Path, url: str) -> Result:
     }
     report.unlink(missing_ok=True)
     subprocess.run(command, cwd=folder, env=env, check=False)
-    if not report.exists():
-        raise SystemExit(f"{suite.name}: pytest wrote no report; see above")
-    return read(suite, report)
+    if not report.exists() or not outcomes(report):
+        raise SystemExit(f"{name}: no test ran; see above, and whether {folder} is complete")
+    return report
 
 
 def environment(work: Path, suite: Suite) -> str:
@@ -502,16 +516,20 @@ def unpacked(work: Path, suite: Suite) -> Path:
             raise SystemExit(
                 f"{suite.release} contains no tests; put those of its repository into {folder}"
             )
-        folder.mkdir(parents=True)
+        half = work / f"{suite.name}.half"  # a copy, if the work lies on another disk: may be cut
+        shutil.rmtree(half, ignore_errors=True)
+        half.mkdir(parents=True)
         for name in ("tests", "pyproject.toml"):  # not the package: the installed one is tested
-            (source / name).rename(folder / name)
+            shutil.move(source / name, half / name)
+        half.rename(folder)
     return folder
 
 
-def read(suite: Suite, report: Path) -> Result:
+def read(suite: Suite, outcomes: dict[str, bool]) -> Result:
     passed, failed = 0, []
     excused: dict[str, list[str]] = {}
-    for name, ok in outcomes(report):
+    for test, ok in outcomes.items():
+        name = test.partition("::")[2]
         if ok:
             passed += 1
             continue
@@ -523,19 +541,22 @@ def read(suite: Suite, report: Path) -> Result:
     return Result(suite, passed, failed, excused)
 
 
-def outcomes(report: Path) -> Iterator[tuple[str, bool]]:
-    """Every test that ran, once: a teardown may report a second time."""
+def outcomes(report: Path) -> dict[str, bool]:
+    """Every test that ran, by class and name, once: a teardown may report a second time."""
     seen: dict[str, bool] = {}
     for case in ElementTree.parse(report).getroot().iter("testcase"):
         kinds = {child.tag for child in case}
         if "skipped" not in kinds:
             key = f"{case.get('classname')}::{case.get('name')}"
             seen[key] = seen.get(key, True) and kinds.isdisjoint({"failure", "error"})
-    for key, ok in seen.items():
-        yield key.partition("::")[2], ok
+    return seen
 
 
-HEAD = ("| suite | release | passed | failed | do not apply |", "| --- | --- | --- | --- | --- |")
+HEAD = (
+    "| suite | release | passed | failed | do not apply | with its own |",
+    "| --- | --- | --- | --- | --- | --- |",
+)
+NOT_RUN = "not run"
 SECTION = "## What does not apply: "
 
 
@@ -544,10 +565,19 @@ def table(results: list[Result]) -> list[str]:
     return [*HEAD, *map(row, results), *failures]
 
 
-def row(result: Result) -> str:
+def row(result: Result, own: str = NOT_RUN) -> str:
+    """A line of the table; `own` is what the last column says if only Stateward was tested."""
     suite = result.suite
     counts = (result.passed, len(result.failed), sum(map(len, result.excused.values())))
-    return f"| {' | '.join((suite.what, f'`{suite.release}`', *map(str, counts)))} |"
+    own = own_cell(result.own) if result.own else own
+    return f"| {' | '.join((suite.what, f'`{suite.release}`', *map(str, counts), own))} |"
+
+
+def own_cell(outcomes: dict[str, bool]) -> str:
+    """Passed/failed with the framework's own store, and which failed."""
+    failed = [test.partition("::")[2].partition("[")[0] for test, ok in outcomes.items() if not ok]
+    which = ", ".join(f"`{name}`" for name in sorted(set(failed)))
+    return f"{len(outcomes) - len(failed)}/{len(failed)}" + (f": {which}" if which else "")
 
 
 def section(result: Result) -> str:
@@ -566,7 +596,8 @@ def page(results: list[Result], before: str) -> str:
     rows = {suite.name: line for suite in SUITES if (line := old_row(suite, before))}
     sections = {suite.name: old_section(suite, before) for suite in SUITES}
     for result in results:
-        rows[result.suite.name] = row(result)
+        own = rows.get(result.suite.name, NOT_RUN).split(" | ")[-1].removesuffix(" |")
+        rows[result.suite.name] = row(result, own)
         sections[result.suite.name] = section(result)
     lines = [
         "# The frameworks' own tests",
@@ -575,6 +606,10 @@ def page(results: list[Result], before: str) -> str:
         "the framework brings. The tests come from the frameworks' source releases;",
         "`python tools/foreign_suites.py --write` downloads them, runs them and writes this page.",
         "They run over `memory://`, unless `--url` names another engine.",
+        "",
+        "The last column is the same selection with the framework's own store, passed/failed, as",
+        "`--own` finds it on the same machine. The numbers add up: what does not apply here passes",
+        "there, unless the column names it; then the reason is below.",
         "",
         "The source releases of ADK, Pydantic AI and LlamaIndex contain no tests. The adapters of",
         "the last two are compared with what the framework brings instead: calls that are drawn by",
