@@ -17,6 +17,7 @@ import psycopg
 import pytest
 from servers.postgres import PostgresServer
 
+from stateward import sync
 from stateward.context import window
 from stateward.context.tool_pairs import Message
 from stateward.context.window import Bounds, Conversation
@@ -27,8 +28,10 @@ from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.engines.sqlite.fetch import Reads
 from stateward.engines.sqlite.file import File
 from stateward.ops import Append, Commit, Entity, Fetch, Fetched, Log
-from stateward.repeats import find_repeats
+from stateward.repeats import find_repeats, with_receipts
 from stateward.repeats.words import LONGEST
+from stateward.sync.why.moment import read_thread
+from stateward.why.signs import signs_of
 from stateward.world import World
 
 LENGTHS = (1_000, 10_000)
@@ -288,6 +291,27 @@ def test_the_slots_of_a_state_are_not_compared_with_each_other(slot: str) -> Non
         return steps(lambda: find_repeats(asked, before=known))
 
     assert_linear(cost, (25, 250))
+
+
+@pytest.mark.parametrize("together", [True, False], ids=["one append", "many appends"])
+@pytest.mark.parametrize("shape", [("assistant", "user"), ("user",)], ids=["asked", "complaints"])
+def test_signs_of_a_thread_are_found_without_reading_it_for_each(
+    shape: tuple[str, ...], together: bool
+) -> None:
+    said = {"assistant": "Which city do you want?", "user": "I already told you: in Porto."}
+    turn = [{"role": role, "content": said[role]} for role in shape]
+
+    def cost(turns: int) -> int:
+        with sync.open("memory://") as store:
+            thread = store.thread("t")
+            for messages in [turn * turns] if together else [turn] * turns:
+                thread.append(*messages)
+            read = read_thread(store, "t", None, last=2 * turns)
+        repeats = find_repeats([entry.message for entry in read.entries])
+        assert len(repeats) >= turns
+        return steps(lambda: signs_of(with_receipts(repeats, read.entries, {}), read))
+
+    assert_linear(cost, (40, 400))
 
 
 def test_no_pattern_of_the_repeats_takes_the_square_of_a_message() -> None:

@@ -6,6 +6,7 @@ something that was never given to the model is lost context.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -25,14 +26,18 @@ def holder(repeat: Repeat, messages: Sequence[Mapping[str, Any]]) -> int | None:
     return next((at for at in replies if speaker(messages[at]) == "user"), repeat.earlier)
 
 
-def is_answered(number: int, at: int, entries: Sequence[Change]) -> bool:
+def users_numbers(entries: Iterable[Change]) -> list[int]:
+    """The numbers of the messages in which a user speaks, in their order."""
+    return sorted(entry.version for entry in entries if speaker(entry.message) == "user")
+
+
+def is_answered(number: int, at: int, spoken: Sequence[int]) -> bool:
     """Whether a message is of the very turn that shows the repeat: no user spoke in between.
 
     It has to be of the same append too. What came with the question or after it, the model had.
+    `spoken` are the `users_numbers` of the thread.
     """
-    return not any(
-        number < entry.version < at and speaker(entry.message) == "user" for entry in entries
-    )
+    return bisect_right(spoken, number) >= bisect_left(spoken, at)
 
 
 def with_receipts(
@@ -44,12 +49,13 @@ def with_receipts(
     is what `store.knew` gave, by the number of the message that shows the repeat.
     """
     messages = [entry.message for entry in entries]
+    spoken = users_numbers(entries)
     found = []
     for repeat in repeats:
         given: bool | None
         at, held = entries[repeat.at], holder(repeat, messages)
         if held is not None and entries[held].cursor.stamp == at.cursor.stamp:
-            given = is_answered(entries[held].version, at.version, entries) or None
+            given = is_answered(entries[held].version, at.version, spoken) or None
         else:
             number = None if held is None else entries[held].version
             given = was_given(repeat, number, knew.get(at.version))

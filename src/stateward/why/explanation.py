@@ -6,12 +6,12 @@ was given; for everything else there is exactly one reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 
 from msgspec.structs import replace
 
 from stateward.records import Change, Document, TurnReceipt
-from stateward.repeats.given import document_with, is_answered
+from stateward.repeats.given import document_with, is_answered, users_numbers
 from stateward.repeats.lexicon import COMMON, PLAIN
 from stateward.repeats.messages import said, speaker
 from stateward.repeats.words import split_words
@@ -54,10 +54,13 @@ def strongest(signs: Iterable[Sign]) -> Sign | None:
 def explain(moment: ThreadMoment) -> Explanation:
     """What is to be said of the turn."""
     reasons = message_reasons(moment)
+    spoken = users_numbers(moment.entries)
     signs = tuple(
-        _with_reason(sign, moment, reasons) for sign in moment.signs if _is_of(sign, moment.turn)
+        _with_reason(sign, moment, reasons, spoken)
+        for sign in moment.signs
+        if _is_of(sign, moment.turn)
     )
-    causes = _causes(moment, reasons, signs)
+    causes = _causes(moment, reasons, signs, spoken)
     judgement, answer = _answer(moment, causes, signs, reasons)
     knew = moment.knew
     return Explanation(
@@ -153,9 +156,11 @@ def _sight(entry: Change, reasons: Mapping[int, Reason]) -> MessageSight:
 # --- reasons ----------------------------------------------------------------------------
 
 
-def _with_reason(sign: Sign, moment: ThreadMoment, reasons: Mapping[int, Reason]) -> Sign:
+def _with_reason(
+    sign: Sign, moment: ThreadMoment, reasons: Mapping[int, Reason], spoken: Sequence[int]
+) -> Sign:
     reason: Reason | None = None
-    if _is_own(sign, moment):
+    if _is_own(sign, moment.turn, spoken):
         reason = "given"
     elif sign.holder is not None:
         reason = reasons.get(sign.holder)
@@ -165,12 +170,12 @@ def _with_reason(sign: Sign, moment: ThreadMoment, reasons: Mapping[int, Reason]
     return replace(sign, given=given, reason=reason)
 
 
-def _is_own(sign: Sign, moment: ThreadMoment) -> bool:
+def _is_own(sign: Sign, turn: AppendSpan, spoken: Sequence[int]) -> bool:
     """Whether what it asked for was in the very turn."""
     return (
         sign.holder is not None
-        and moment.turn.first <= sign.holder <= moment.turn.last
-        and is_answered(sign.holder, sign.at, moment.entries)
+        and turn.first <= sign.holder <= turn.last
+        and is_answered(sign.holder, sign.at, spoken)
     )
 
 
@@ -189,7 +194,10 @@ def _slot_reason(sign: Sign, moment: ThreadMoment) -> Reason:
 
 
 def _causes(
-    moment: ThreadMoment, reasons: Mapping[int, Reason], signs: Sequence[Sign]
+    moment: ThreadMoment,
+    reasons: Mapping[int, Reason],
+    signs: Sequence[Sign],
+    spoken: Sequence[int],
 ) -> tuple[Cause, ...]:
     held = {sign.holder for sign in signs if sign.holder is not None}
     found = []
@@ -203,7 +211,7 @@ def _causes(
             if reason == "summarised":
                 sentence += _in_summary(moment, held & {*numbers})
             found.append(Cause(reason, sentence, numbers, matters=matters))
-    own = sorted({sign.holder for sign in signs if sign.holder and _is_own(sign, moment)})
+    own = sorted({it.holder for it in signs if it.holder and _is_own(it, moment.turn, spoken)})
     if own:
         sentence = f"{naming(tuple(own))} {'is' if len(own) == 1 else 'are'} of this very turn."
         found.append(Cause("given", sentence, tuple(own), matters=True))
@@ -235,10 +243,10 @@ def _summarised(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
     return f"A summary{long} was given in the place of {naming(numbers, capital=False)}."
 
 
-def _in_summary(moment: ThreadMoment, held: Iterable[int]) -> str:
+def _in_summary(moment: ThreadMoment, held: Set[int]) -> str:
     """Whether the summary has the words of the message that matters."""
     summary = None if moment.knew is None else moment.knew.summary
-    texts = [said(entry.message) for entry in moment.entries if entry.version in {*held}]
+    texts = [said(entry.message) for entry in moment.entries if entry.version in held]
     words = [word.strip(".,;:!?\"'()") for text in texts for word in text.split()]
     own = [word for word in dict.fromkeys(words) if {*split_words(word)} - PLAIN - COMMON]
     if summary is None or not own:
@@ -255,7 +263,8 @@ def _unpaired(_: ThreadMoment, numbers: tuple[int, ...]) -> str:
 
 def _later(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
     version = _receipt(moment).version
-    stored = [entry.at for entry in moment.entries if entry.version in numbers]
+    later = frozenset(numbers)
+    stored = [entry.at for entry in moment.entries if entry.version in later]
     return (
         f"{were(numbers)} stored by another request at {clock(min(stored))}, after this turn had "
         f"read the thread (at version {version}) and before it was stored."
@@ -263,7 +272,8 @@ def _later(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
 
 
 def _kept_away(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
-    entries = [entry for entry in moment.entries if entry.version in numbers]
+    kept = frozenset(numbers)
+    entries = [entry for entry in moment.entries if entry.version in kept]
     begun = min(written(entry, moment.late) for entry in entries)
     arrived = max(entry.at for entry in entries)
     return (

@@ -12,7 +12,7 @@ from stateward.state.edits import EDITS, edits_of
 from stateward.state.threads import Thread
 from stateward.store import Store
 from stateward.why.records import AppendSpan, ReadThread, Sign, ThreadMoment
-from stateward.why.signs import repeats_in, sign_of, turn_of
+from stateward.why.signs import repeats_in, signs_of, turn_of
 from stateward.why.written_order import appends_of, as_written, not_before
 
 LOOKED_BACK = 50  # turns in which the one before with a receipt is looked for
@@ -59,9 +59,10 @@ async def find_signs(
     repeats = await store.sections["threads"].world.offload(
         repeats_in, read, documents, known, embed
     )
-    shown = [read.entries[repeat.at] for repeat in repeats if repeat.kind != "complaint"]
+    showing = {repeat.at for repeat in repeats if repeat.kind != "complaint"}
+    shown = [read.entries[at] for at in sorted(showing)]
     knew = {entry.version: await known_at(store, read.id, entry.cursor) for entry in shown}
-    return [sign_of(repeat, read) for repeat in with_receipts(repeats, read.entries, knew)]
+    return signs_of(with_receipts(repeats, read.entries, knew), read)
 
 
 async def known_at(store: Store, thread: str, at: Cursor) -> Knowledge | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 
 from stateward.errors import InvalidInput
 from stateward.records import Cursor, Document
@@ -32,28 +33,39 @@ def repeats_in(
     return find_repeats(messages, user=now, before={**older, **known}, embed=embed)
 
 
-def sign_of(repeat: Repeat, read: ReadThread) -> Sign:
+def signs_of(repeats: Iterable[Repeat], read: ReadThread) -> list[Sign]:
+    """The repeats by the thread's numbers, each with the turn that it speaks against."""
     messages = [entry.message for entry in read.entries]
+    spans: dict[int, AppendSpan] = {}
+    for span in read.appends:
+        for version in range(span.first, span.last + 1):
+            spans.setdefault(version, span)
+    speaks = [at for at, message in enumerate(messages) if speaker(message) == "assistant"]
 
     def number(at: int | None) -> int | None:
         return None if at is None else read.entries[at].version
 
-    spoken = repeat.at
-    if repeat.kind == "complaint":  # of what the assistant said before
-        before = range(repeat.at - 1, -1, -1)
-        spoken = next((n for n in before if speaker(messages[n]) == "assistant"), repeat.at)
-    entry = read.entries[spoken]
-    span = span_of(entry.version, read.appends)
-    return Sign(
-        repeat.kind,
-        read.entries[repeat.at].version,
-        entry.version if span is None else span.last,
-        number(repeat.earlier),
-        number(holder(repeat, messages)),
-        repeat.evidence,
-        repeat.score,
-        repeat.given,
-    )
+    def turn(repeat: Repeat) -> int:
+        at = repeat.at
+        if repeat.kind == "complaint":  # of what the assistant said before
+            before = bisect_left(speaks, at)
+            at = speaks[before - 1] if before else at
+        version = read.entries[at].version
+        return spans[version].last if version in spans else version
+
+    return [
+        Sign(
+            repeat.kind,
+            read.entries[repeat.at].version,
+            turn(repeat),
+            number(repeat.earlier),
+            number(holder(repeat, messages)),
+            repeat.evidence,
+            repeat.score,
+            repeat.given,
+        )
+        for repeat in repeats
+    ]
 
 
 def turn_of(read: ReadThread, signs: Sequence[Sign], at: Cursor | None) -> AppendSpan:

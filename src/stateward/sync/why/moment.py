@@ -13,7 +13,7 @@ from stateward.state.edits import EDITS, edits_of
 from stateward.sync.state.threads import Thread
 from stateward.sync.store import Store
 from stateward.why.records import AppendSpan, ReadThread, Sign, ThreadMoment
-from stateward.why.signs import repeats_in, sign_of, turn_of
+from stateward.why.signs import repeats_in, signs_of, turn_of
 from stateward.why.written_order import appends_of, as_written, not_before
 
 LOOKED_BACK = 50  # turns in which the one before with a receipt is looked for
@@ -58,9 +58,10 @@ def find_signs(
     `documents` are the user's, `known` what counts from the thread's beginning: see `repeats_in`.
     """
     repeats = store.sections["threads"].world.call(repeats_in, read, documents, known, embed)
-    shown = [read.entries[repeat.at] for repeat in repeats if repeat.kind != "complaint"]
+    showing = {repeat.at for repeat in repeats if repeat.kind != "complaint"}
+    shown = [read.entries[at] for at in sorted(showing)]
     knew = {entry.version: known_at(store, read.id, entry.cursor) for entry in shown}
-    return [sign_of(repeat, read) for repeat in with_receipts(repeats, read.entries, knew)]
+    return signs_of(with_receipts(repeats, read.entries, knew), read)
 
 
 def known_at(store: Store, thread: str, at: Cursor) -> Knowledge | None:
