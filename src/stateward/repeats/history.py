@@ -17,7 +17,7 @@ from stateward.repeats.complaints import complains
 from stateward.repeats.facts import Fact, Facts, answers
 from stateward.repeats.lexicon import COMMON, PLAIN
 from stateward.repeats.messages import Call, calls, results, said, speaker
-from stateward.repeats.replies import ANEW, CHANGING, Reply, resembles
+from stateward.repeats.replies import ANEW, CHANGING, UserReply, resembles
 from stateward.repeats.wants import Want, asked, want_of
 from stateward.repeats.words import clipped, name_words, split_words, stem
 
@@ -200,7 +200,7 @@ class History:
             self._told.clear()
             self._done = None
         about = frozenset(word for question in self._open for word in question.want.words)
-        reply = Reply(text)
+        reply = UserReply(text)
         for question in self._open:
             question.settled = reply.settles(question.want, alone=len(self._open) == 1)
             question.who, question.reply = who, text

@@ -89,7 +89,7 @@ def _located(match: re.Match[str]) -> Fact:
     return _fact("place", "to" if how in ("to", "into", "visit") else "")
 
 
-class Reply:
+class UserReply:
     """What the user said, looked through once, however many questions it replies to."""
 
     def __init__(self, text: str) -> None:
