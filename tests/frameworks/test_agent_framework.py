@@ -161,7 +161,8 @@ async def test_a_run_that_failed_holds_up_nobody_in_its_process(file: str) -> No
         error.args = ("no model", error)  # only a collection finds that its run is over
         raise error
 
-    async with stateward.open(file) as store:
+    policy = stateward.Policy(PATIENT, PATIENT)
+    async with stateward.open(file, policy=policy) as store:
         history = StatewardHistoryProvider(store, wait=0)
         run = agent(history, fails).run("a", session=history.session("s-1"))
         with pytest.raises(ValueError, match="no model"):
