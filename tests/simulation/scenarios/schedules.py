@@ -115,7 +115,8 @@ class Timetable:
             return  # the ticks of a pause are nobody's
         # From the first that was ever decided to the next that will be.
         first = min(times) if state.gap is None else min(*times, state.gap.first)
-        if state.skipped and self._simulation.faults.fired["clock forward"]:
+        several = state.gap is not None and state.skipped > state.gap.skipped
+        if several or (state.skipped and self._simulation.faults.fired["clock forward"]):
             return  # of several gaps only the last is told by its ends
         ticks = round((state.next - first) / EVERY)
         there = len(set(times) | set(state.planned)) + state.skipped
