@@ -12,7 +12,7 @@ from servers.redis import running
 from servers.redis_cluster import running_cluster
 
 from conformance.engines_redis import Stores, stores_of
-from conformance.test_model import LONG, ORDINARY, Histories, meet_every_answer
+from conformance.test_model import ENTITIES, LONG, ORDINARY, Histories, meet_every_answer
 from stateward.engines.memory.model import Model
 from stateward.sync.engines.memory import MemoryEngine
 
@@ -60,6 +60,20 @@ def test_redis_answers_like_the_model(stores: Stores) -> None:
 
 def test_a_cluster_answers_like_the_model(cluster: Stores) -> None:
     run_state_machine_as_test(histories(cluster), settings=settings(ORDINARY, max_examples=15))
+
+
+def test_a_cluster_lists_what_was_touched_after_its_clock_was_set_back(cluster: Stores) -> None:
+    """Its index is in other slots than its entities, and is told of the minute beside them."""
+    history = histories(cluster)()
+    try:
+        history.append_everywhere(None, None)
+        history.clock_is_set_back(100.0)
+        for entity in ENTITIES[::2]:
+            history.append(entity, [(("0",), None)])
+        for reverse in (False, True):
+            history.list_recent({}, reverse=reverse, limit=1)
+    finally:
+        history.teardown()
 
 
 @pytest.mark.parametrize("name", ["valkey", "redis"])

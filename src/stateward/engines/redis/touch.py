@@ -5,7 +5,7 @@ each entity and process. Whoever stops for good between the two leaves the index
 `LATE` minutes: a commit says which minute the index is known to have, and is refused if that is
 longer ago. By then it has been told, so that a second try is enough. A feed of changes reads
 more than those minutes again. What was sent for nothing is put right afterwards, which is rare: a
-commit that was refused, or clocks that do not agree on the minute.
+commit that was refused, clocks that do not agree on the minute, or one that was set back.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
             # Only upwards: whoever was stopped here must not hide what others did meanwhile.
             sign = "=" if first is Restore or minute < guess else ">"
             yield write_steps(touches(entity, keys, owner, minute, sign), traits.at())
+        elif before is not None and minute < before.minute:  # the clock was set back
+            yield from _put_right(op, traits, before.minute)
         traits.touched.keep(entity, Touched(owner, minute))
     elif sent:
         yield from _put_right(op, traits, now)
