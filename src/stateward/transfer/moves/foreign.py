@@ -2,14 +2,14 @@
 
 A new source is a class of the shape of `ForeignStore`, and a line in `catalogue.py`. Most sources
 say which entries and documents a conversation has here, as their adapter would have stored them,
-and `EntityWriter` does the rest. One whose adapter writes in a way of its own brings a `Writer`.
+and `EntityWriter` does the rest.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
@@ -111,17 +111,6 @@ class MovedThread(NamedTuple):
     read: str = ""  # over what the target reads back
 
 
-class Writer(Protocol):
-    """What puts conversations into a store, each as its adapter keeps it.
-
-    What was moved before is not moved again. A conversation that cannot be moved without harm is
-    refused, and the others go on.
-    """
-
-    def move(self, threads: Sequence[ForeignThread], *, dry_run: bool) -> Iterator[MovedThread]:
-        """What became of each of these, in their order; with `dry_run` nothing is written."""
-
-
 class Terms(NamedTuple):
     """What whoever moves has said, for all conversations."""
 
@@ -137,11 +126,3 @@ class MoveTarget(NamedTuple):
     engine: SyncEngine
     erasures: Erasures  # whom nothing may bring back
     terms: Terms
-
-
-@runtime_checkable
-class BringsWriter(Protocol):
-    """A source whose adapter writes in a way of its own."""
-
-    def writer(self, target: MoveTarget) -> Writer:
-        """What is to be asked instead of `EntityWriter`; closed with the source."""

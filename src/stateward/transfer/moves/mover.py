@@ -30,7 +30,6 @@ from stateward.transfer.erasures import Erasures, marker
 from stateward.transfer.moves.catalogue import open_source
 from stateward.transfer.moves.entity_writer import EntityWriter
 from stateward.transfer.moves.foreign import (
-    BringsWriter,
     ForeignItem,
     ForeignStore,
     ForeignThread,
@@ -135,8 +134,7 @@ def import_from(
         erasures.add_all(Source(engine, namespace).marks(), there=True)
         into = MoveTarget(url, engine, erasures, terms)
         watched = _Watched(found, progress)
-        ours = EntityWriter(watched, into)
-        writer = found.writer(into) if isinstance(found, BringsWriter) else ours
+        writer = EntityWriter(watched, into)
         tally = _Tally()
         threads = map(owners.of, found.threads())
         while some := tuple(islice(threads, TOGETHER)):
