@@ -7,6 +7,7 @@ copy that `nobody` can read.
 
 from __future__ import annotations
 
+import atexit
 import os
 import pwd
 import shutil
@@ -44,8 +45,7 @@ class PostgresServer:
 
     def __init__(self, binaries: Path | None = None, **settings: str) -> None:
         self._prepare(binaries or wheel_binaries(), settings)
-        self._run("initdb", "-D", str(self._data), "-U", "postgres", "-A", "trust", "-E", "UTF8",
-                  "--no-sync", "--locale=C")  # fmt: skip
+        subprocess.run(["cp", "-a", new_cluster(self._binaries), self._data], check=True)
 
     def _prepare(self, binaries: Path, settings: dict[str, str]) -> None:
         self._binaries = binaries
@@ -61,8 +61,8 @@ class PostgresServer:
         """A copy of a running server that follows it, not started yet."""
         standby = cls.__new__(cls)
         standby._prepare(primary._binaries, settings)
-        standby._run("pg_basebackup", "-D", str(standby._data), "-h", "127.0.0.1", "-U", "postgres",
-                     "-p", str(primary.port), "-R", "--no-sync", "-c", "fast")  # fmt: skip
+        run(primary._binaries, "pg_basebackup", "-D", str(standby._data), "-h", "127.0.0.1",
+            "-U", "postgres", "-p", str(primary.port), "-R", "--no-sync", "-c", "fast")  # fmt: skip
         return standby
 
     @property
@@ -163,13 +163,21 @@ class PostgresServer:
         path = self._folder / "log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
-    def _spawn(self) -> subprocess.Popen[bytes]:
+    def _command(self) -> list[str]:
         command = [str(self._binaries / "postgres"), "-D", str(self._data), "-p", str(self.port)]
         for name, value in self._settings.items():
             command += ["-c", f"{name}={value}"]
+        return command
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
         with open(self._folder / "log", "ab") as log:
             return subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **as_nobody()
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                **as_nobody(),
             )
 
     def _is_ready(self, end: float) -> bool:
@@ -202,10 +210,27 @@ class PostgresServer:
             except ProcessLookupError:
                 continue
 
-    def _run(self, program: str, *arguments: str) -> None:
-        command = [str(self._binaries / program), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, cwd="/", **as_nobody())
-        assert done.returncode == 0, f"{program} failed:\n{done.stdout}\n{done.stderr}"
+
+@cache
+def new_cluster(binaries: Path) -> Path:
+    """The files of a cluster that was never started: a copy takes a tenth of `initdb`'s time."""
+    folder = Path(tempfile.mkdtemp(prefix="stateward-postgres-new-"))
+    give(folder)
+    atexit.register(_remove, folder, os.getpid())
+    run(binaries, "initdb", "-D", str(folder / "data"), "-U", "postgres", "-A", "trust",
+        "-E", "UTF8", "--no-sync", "--locale=C")  # fmt: skip
+    return folder / "data"
+
+
+def _remove(folder: Path, owner: int) -> None:
+    if os.getpid() == owner:  # and not a test's fork of it
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(binaries: Path, program: str, *arguments: str) -> None:
+    command = [str(binaries / program), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd="/", **as_nobody())
+    assert done.returncode == 0, f"{program} failed:\n{done.stdout}\n{done.stderr}"
 
 
 def system_binaries() -> Path | None:

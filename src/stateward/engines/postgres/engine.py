@@ -76,12 +76,14 @@ class PostgresEngine:
         )
 
     async def _bring_up_to_date(self) -> None:
-        missing = pending(await self._about(), self._settings.schema)
+        about = await self._about()
+        missing = pending(about, self._settings.schema)
         if missing and not self._settings.migrate:
             names = ", ".join(step.name for step in missing)
             raise SchemaError(
                 f"{self._settings.safe}: the schema {self._settings.schema!r} needs the migrations "
-                f"{names} and was opened with migrate=off; run: stateward migrate URL"
+                f"{names} and was opened with migrate=off; run: stateward migrate URL",
+                missing=not about,
             )
         if missing:
             await self.migrate()

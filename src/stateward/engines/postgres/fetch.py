@@ -106,7 +106,10 @@ def _parts(ops: Sequence[Fetch], queries: Queries) -> tuple[list[str], list[Any]
     params: list[Any] = []
     for number, op in enumerate(ops, 1):
         address = [escape(part) for part in op.entity]
-        if op.log is not None:
+        if op.log is not None and op.log.first is not None:
+            parts.append(queries.part_beginning)
+            params += [number, _most(op.log.first), *address]
+        elif op.log is not None:
             parts.append(queries.part_tail)
             params += [number, _most(op.log.last), *address]
         elif op.all_documents:
@@ -185,10 +188,25 @@ def _is_tail(op: Fetch) -> bool:
     )
 
 
+def _is_beginning(op: Fetch) -> bool:
+    """The oldest entries with their details, and nothing else."""
+    log = op.log
+    return (
+        log is not None
+        and log.first is not None
+        and log.details
+        and not (log.after or op.documents or op.all_documents)
+        and log.upto is None
+        and log.stamp is None
+    )
+
+
 def _is_plain(op: Fetch) -> bool:
-    """A tail, or documents and nothing else, of which nothing is known."""
-    return _is_tail(op) or (
-        op.log is None and not op.known and bool(op.all_documents or op.documents)
+    """A tail, a beginning, or documents and nothing else, of which nothing is known."""
+    return (
+        _is_tail(op)
+        or _is_beginning(op)
+        or (op.log is None and not op.known and bool(op.all_documents or op.documents))
     )
 
 

@@ -269,6 +269,30 @@ LATERAL (
                                        ORDER BY m.seq DESC LIMIT u.last) g) END
           ORDER BY n.seq LIMIT u.last) l) page;
 
+-- name: part_beginning
+-- The oldest entries of one conversation with their details, in the columns of `fetch`: the first load
+-- of a process asks for them beside the newest.
+SELECT u.place, stateward.clock(), e.id,
+       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+       e.token, e.nonce, e.holder, e.granted, e.until,
+       NULL::text, NULL::text, page.count, page.first, page.entries, NULL::text
+FROM (SELECT %s::bigint AS place, %s::bigint AS first) u
+JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s,
+LATERAL (
+    SELECT count(*) AS count, min(l.seq) AS first,
+           json_agg(json_build_array(
+               l.seq, l.at, l.body,
+               CASE WHEN l.op IS NOT NULL THEN l.op
+                    WHEN l.following = l.seq + 1 THEN NULL
+                    ELSE stateward.stamp_at(e.id, e.life, l.seq) END,
+               l.key))::text AS entries
+    FROM (SELECT f.*, lead(f.seq) OVER (ORDER BY f.seq) AS following FROM (
+              SELECT n.seq, n.at, n.body, n.op, n.key FROM stateward.log n
+              WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+                AND n.seq > e.base AND n.seq <= e.version
+              ORDER BY n.seq LIMIT u.first) f) l) page;
+
 -- name: part_documents
 -- All documents of one entity, in the columns of `fetch`.
 SELECT %s::bigint, stateward.clock(), e.id,

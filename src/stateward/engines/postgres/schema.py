@@ -31,6 +31,7 @@ class Queries(SimpleNamespace):
     fetch_tail: str
     fetch_tails: str
     part_tail: str
+    part_beginning: str
     part_documents: str
     part_named: str
     versions: str

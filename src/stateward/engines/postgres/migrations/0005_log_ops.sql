@@ -1,0 +1,733 @@
+-- oldest release that may use the schema after this step: 0.1.0
+--
+-- An append is remembered by the log: its op stands on its last entry, and an index finds it there. A row
+-- in `ops` for each append took a quarter of its work. What else a commit does is remembered in `ops` as
+-- before. Replicas of older releases call the same functions, and so know the same ops.
+--
+-- In a large store, build the index beforehand, with CREATE INDEX CONCURRENTLY: without it, writes wait
+-- here until it is built.
+CREATE INDEX IF NOT EXISTS log_by_op ON stateward.log (op) WHERE op IS NOT NULL;
+
+-- Entries up to here came from a backup: their stamps say nothing of calls.
+ALTER TABLE stateward.entities ADD COLUMN restored bigint NOT NULL DEFAULT 0;
+
+-- What is known of an op: its own row, or the last entry of the append that it was. `+ 0` keeps the log from
+-- being read by entity, all of it, by a plan that was made while it was short.
+CREATE FUNCTION stateward.known_op(
+    h stateward.entities, its_op text, OUT version bigint, OUT at float8, OUT rest text
+) RETURNS SETOF record LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT o.version, o.at, o.rest FROM stateward.ops o WHERE o.entity = h.id AND o.op = its_op
+    UNION ALL
+    SELECT l.seq, l.at, NULL FROM stateward.log l
+    WHERE l.op = its_op AND l.entity + 0 = h.id AND l.life = h.life AND l.seq > h.restored
+$$;
+
+-- Remember appends apart from their entries up to a number, which are about to go: those that
+-- `forget_ops` would keep.
+CREATE FUNCTION stateward.keep_ops(h stateward.entities, upto bigint, now float8) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    l record;
+    newer integer := 0;
+BEGIN
+    FOR l IN SELECT e.seq, e.at, e.op FROM stateward.log e
+             WHERE e.entity = h.id AND e.life = h.life AND e.op IS NOT NULL
+               AND e.seq > greatest(h.base, h.restored) AND e.seq <= upto
+             ORDER BY e.seq DESC LOOP
+        EXIT WHEN newer >= 64 AND l.at <= now - 120 AND (l.at <= now - 600 OR newer >= 1024);
+        INSERT INTO stateward.ops (entity, n, at, version, op)
+        VALUES (h.id, h.commits, l.at, l.seq, l.op) ON CONFLICT DO NOTHING;
+        newer := newer + 1;
+    END LOOP;
+END $$;
+
+-- A new life: only the remembered ops, the counters and the last token carry over.
+CREATE OR REPLACE FUNCTION stateward.begin_life(h stateward.entities) RETURNS stateward.entities
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+    h.stale := true;
+    h.life := h.life + 1;
+    h.owner := ''; h.status := ''; h.label := ''; h.due := NULL; h.retain := NULL;
+    h.expires := 0; h.created := 0; h.version := 0; h.stamp := ''; h.base := 0;
+    h.base_stamp := ''; h.live := 0; h.restored := 0; h.nonce := ''; h.holder := ''; h.until := 0;
+    RETURN h;
+END $$;
+
+-- One write of a commit that nothing refuses any more: what is trimmed leaves its ops.
+CREATE OR REPLACE FUNCTION stateward.apply_write(
+    h stateward.entities, w jsonb, new_op text, now float8, INOUT written jsonb,
+    OUT head stateward.entities
+) LANGUAGE plpgsql AS $$
+DECLARE
+    number bigint;
+    upto bigint;
+BEGIN
+    CASE w->>'type'
+    WHEN 'Put' THEN
+        INSERT INTO stateward.documents AS d
+            (entity, life, name, version, stamp, updated, log, value)
+        VALUES (h.id, h.life, w->>'name', 1, new_op, now, h.version, w->>'value')
+        ON CONFLICT (entity, life, name) DO UPDATE SET
+            version = d.version + 1, stamp = excluded.stamp, updated = excluded.updated,
+            log = excluded.log, value = excluded.value
+        RETURNING d.version INTO number;
+        written := written || jsonb_build_object(w->>'name', number);
+    WHEN 'Delete' THEN
+        DELETE FROM stateward.documents d
+        WHERE d.entity = h.id AND d.life = h.life AND d.name = w->>'name';
+        written := written || jsonb_build_object(w->>'name', 0);
+    WHEN 'Trim' THEN
+        upto := least((w->>'upto')::numeric, h.version);
+        IF upto > h.base THEN
+            IF upto = h.version THEN
+                h.base_stamp := h.stamp;
+            ELSE
+                h.base_stamp := coalesce(stateward.stamp_at(h.id, h.life, upto), '');
+            END IF;
+            PERFORM stateward.keep_ops(h, upto, now);
+            SELECT count(*) INTO number FROM stateward.log l
+            WHERE l.entity = h.id AND l.life = h.life AND l.seq <= upto AND l.body IS NOT NULL;
+            -- A keyed entry must still be recognised: it keeps its row while its key is remembered.
+            DELETE FROM stateward.log l
+            WHERE l.entity = h.id AND l.life = h.life AND l.seq <= upto
+              AND (l.key IS NULL OR l.at <= now - 604800);
+            UPDATE stateward.log l SET body = NULL, note = NULL
+            WHERE l.entity = h.id AND l.life = h.life AND l.seq <= upto AND l.body IS NOT NULL;
+            h.base := upto;
+            h.live := h.live - number;
+        END IF;
+    WHEN 'Replace' THEN
+        WITH changed AS (
+            UPDATE stateward.log l SET body = e.value,
+                note = CASE WHEN e.value IS NOT NULL THEN l.note END
+            FROM jsonb_each_text(w->'entries') AS e
+            WHERE l.entity = h.id AND l.life = h.life AND l.body IS NOT NULL
+              AND l.seq > h.base AND e.key::numeric <= h.version
+              AND l.seq = CASE WHEN e.key::numeric <= h.version THEN e.key::bigint END
+            RETURNING e.value)
+        SELECT count(*) INTO number FROM changed WHERE value IS NULL;
+        h.live := h.live - number;
+    WHEN 'Acquire' THEN
+        IF h.nonce = w->>'nonce' THEN
+            h.granted := least(h.granted, now);
+        ELSE
+            h.token := greatest(h.token + 1, trunc(now * 1000000)::bigint);
+            h.nonce := w->>'nonce';
+            h.holder := w->>'holder';
+            h.granted := now;
+        END IF;
+        h.until := now + (w->>'ttl')::float8;
+        h.expires := CASE WHEN h.retain IS NULL THEN h.expires
+                          ELSE greatest(now + h.retain, h.until) END;
+    WHEN 'Renew' THEN
+        -- A clock stepped back must not make the grant look like one of the future.
+        h.granted := least(h.granted, now);
+        h.until := now + (w->>'ttl')::float8;
+        h.expires := CASE WHEN h.retain IS NULL THEN h.expires
+                          ELSE greatest(now + h.retain, h.until) END;
+    WHEN 'Release' THEN
+        h.nonce := ''; h.holder := ''; h.until := 0;
+    WHEN 'SetHead' THEN
+        h.status := coalesce(w->>'status', h.status);
+        h.label := coalesce(w->>'label', h.label);
+        h.owner := coalesce(w->>'owner', h.owner);
+        h.due := CASE WHEN w->>'due_in' IS NOT NULL THEN now + (w->>'due_in')::float8
+                      WHEN w->>'due' IS NOT NULL THEN nullif((w->>'due')::float8, 0)
+                      ELSE h.due END;
+        IF w->>'retain' IS NOT NULL THEN
+            h.retain := nullif((w->>'retain')::float8, 0);
+            h.expires := greatest(now + h.retain, CASE WHEN h.retain IS NULL THEN NULL
+                                                       ELSE h.until END);
+        END IF;
+    END CASE;
+    head := h;
+END $$;
+
+-- One commit on an entity whose head is locked: the whole contract.
+CREATE OR REPLACE FUNCTION stateward.commit_one(
+    h stateward.entities, new_op text, claimed text, keep float8, new_key text, new_digest bigint,
+    bodies integer, lines text, spec jsonb, now float8, new_note text
+) RETURNS jsonb LANGUAGE plpgsql AS $$
+DECLARE
+    alive boolean := h.expires IS NULL OR now < h.expires;
+    checks jsonb := coalesce(spec->'checks', '[]');
+    writes jsonb := coalesce(spec->'writes', '[{"type": "Append"}]');
+    reading jsonb := coalesce(spec->'reading', '[]');
+    before jsonb := '{}';
+    documents jsonb;
+    written jsonb := '{}';
+    outcome jsonb;
+    known record;
+    failed integer;
+    w jsonb;
+    is_held boolean;
+    leased boolean := false;
+BEGIN
+    IF alive AND claimed <> h.owner THEN
+        RETURN '{"is": "NotYours"}';
+    END IF;
+    IF alive AND reading <> '[]' THEN
+        before := stateward.show_documents(h.id, h.life, reading);
+    END IF;
+
+    -- Known ops and keys.
+    SELECT * INTO known FROM stateward.known_op(h, new_op) LIMIT 1;
+    IF FOUND THEN
+        RETURN jsonb_build_object('is', 'Duplicate', 'own', true,
+            'first', coalesce(known.rest::jsonb, jsonb_build_object(
+                'version', known.version, 'stamp', new_op, 'at', known.at)),
+            'head', stateward.show_head(h, alive), 'values', before);
+    END IF;
+    IF alive AND new_key IS NOT NULL THEN
+        SELECT l.seq, l.op, l.digest, l.at INTO known FROM stateward.log l
+        WHERE l.entity = h.id AND l.life = h.life AND l.key = new_key ORDER BY l.seq DESC LIMIT 1;
+        IF FOUND AND known.at > now - 604800 AND known.seq > h.version - 100000 THEN
+            IF known.digest = new_digest THEN
+                RETURN jsonb_build_object('is', 'Duplicate', 'own', false,
+                    'first', jsonb_build_object(
+                        'version', known.seq, 'stamp', known.op, 'at', known.at),
+                    'head', stateward.show_head(h, alive), 'values', before);
+            END IF;
+            RETURN jsonb_build_object('is', 'KeyReused', 'key', new_key, 'version', known.seq,
+                'head', stateward.show_head(h, alive), 'values', before);
+        END IF;
+    END IF;
+
+    -- Checks: fences first, then holders, then the others in their order, then what the lease
+    -- allows. A clock before `granted` was stepped back: the lease counts as expired.
+    is_held := alive AND h.nonce <> '' AND h.granted <= now AND now < h.until;
+    FOR w IN SELECT value FROM jsonb_array_elements(checks) LOOP
+        IF w->>'type' = 'Fence' AND stateward.is_fenced(h, alive, w) THEN
+            RETURN jsonb_build_object('is', 'Fenced', 'head', stateward.show_head(h, alive),
+                'values', before);
+        END IF;
+    END LOOP;
+    IF is_held AND checks @> '[{"type": "Unheld"}]' THEN
+        RETURN jsonb_build_object('is', 'Held', 'remaining', h.until - now,
+            'head', stateward.show_head(h, alive), 'values', before);
+    END IF;
+    IF checks <> '[]' THEN
+        documents := before;
+        IF alive THEN
+            documents := documents || stateward.show_documents(h.id, h.life,
+                jsonb_path_query_array(checks, '$[*] ? (@.type == "DocumentAt").name'));
+        END IF;
+        failed := stateward.failed_check(h, alive, checks, documents);
+        IF failed IS NOT NULL THEN
+            RETURN jsonb_build_object('is', 'Conflict', 'failed', failed,
+                'head', stateward.show_head(h, alive), 'values', documents);
+        END IF;
+    END IF;
+    FOR w IN SELECT value FROM jsonb_array_elements(writes) LOOP
+        IF w->>'type' = 'Acquire' THEN
+            IF is_held AND h.nonce <> w->>'nonce' THEN
+                RETURN jsonb_build_object('is', 'Held', 'remaining', h.until - now,
+                    'head', stateward.show_head(h, alive), 'values', before);
+            END IF;
+        ELSIF w->>'type' IN ('Renew', 'Release') AND stateward.is_fenced(h, alive, w) THEN
+            RETURN jsonb_build_object('is', 'Fenced', 'head', stateward.show_head(h, alive),
+                'values', before);
+        END IF;
+    END LOOP;
+
+    -- From here on nothing refuses.
+    IF h.commits > 0 AND (NOT alive OR writes @> '[{"type": "Drop"}]') THEN
+        PERFORM stateward.keep_ops(h, h.version, now);
+        h := stateward.begin_life(h);
+    END IF;
+    IF NOT alive THEN
+        h.created := now;
+        h.owner := coalesce(claimed, '');
+        h.retain := keep;
+        h.expires := now + keep;
+    END IF;
+    h.updated := now;
+    h.commits := h.commits + 1;
+    FOR w IN SELECT value FROM jsonb_array_elements(writes) LOOP
+        IF w->>'type' = 'Append' THEN
+            INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
+            SELECT h.id, h.life, h.version + b.rank, now,
+                   CASE WHEN b.rank = bodies THEN new_op END,
+                   CASE WHEN b.rank = bodies THEN new_key END,
+                   CASE WHEN b.rank = bodies THEN new_digest END, b.body,
+                   CASE WHEN b.rank = bodies THEN new_note END
+            FROM string_to_table(lines, E'\n') WITH ORDINALITY AS b(body, rank);
+            h.version := h.version + bodies;
+            h.live := h.live + bodies;
+            h.stamp := new_op;
+            h.expires := CASE WHEN h.retain IS NULL THEN h.expires
+                              ELSE greatest(now + h.retain, h.until) END;
+        ELSIF w->>'type' = 'Drop' THEN
+            h.owner := ''; h.retain := NULL; h.expires := 0;
+            h.dropped := now;
+            -- The documents' names may tell as much as the documents did.
+            UPDATE stateward.ops o SET rest = (o.rest::jsonb - 'documents')::text
+            WHERE o.entity = h.id AND o.rest::jsonb->'documents' <> '{}';
+        ELSE
+            leased := leased OR w->>'type' IN ('Acquire', 'Renew');
+            SELECT * INTO known FROM stateward.apply_write(h, w, new_op, now, written);
+            written := known.written;
+            h := known.head;
+        END IF;
+    END LOOP;
+    -- What was dropped stays for the grace; anything else until its own time has come.
+    h.sweep_at := CASE WHEN h.expires = 0 THEN now + 86400
+                       ELSE stateward.sweep_time(h.expires, h.sweep_at) END;
+    outcome := jsonb_build_object(
+        'version', h.version, 'stamp', h.stamp, 'at', now, 'documents', written,
+        'created', NOT alive AND h.expires IS DISTINCT FROM 0,
+        'lease', CASE WHEN leased THEN
+            jsonb_build_array(h.token, h.nonce, h.holder, h.granted, h.until) END);
+    INSERT INTO stateward.ops (entity, n, at, version, op, rest)
+    VALUES (h.id, h.commits, now, h.version, new_op,
+            CASE WHEN spec IS NULL AND alive THEN NULL ELSE outcome::text END)
+    -- A trim in the same commit may have kept it already.
+    ON CONFLICT (entity, op) DO UPDATE SET rest = excluded.rest;
+    IF h.commits % 256 = 0 THEN
+        PERFORM stateward.forget_ops(h.id, h.commits, now);
+    END IF;
+    UPDATE stateward.entities SET
+        life = h.life, stale = h.stale, owner = h.owner, status = h.status, label = h.label,
+        due = h.due, retain = h.retain, expires = h.expires, sweep_at = h.sweep_at,
+        created = h.created, updated = h.updated,
+        touched = CASE WHEN h.expires = 0 THEN NULL ELSE floor(h.updated / 60) END,
+        version = h.version, stamp = h.stamp,
+        base = h.base, base_stamp = h.base_stamp, live = h.live, commits = h.commits,
+        dropped = h.dropped, token = h.token, nonce = h.nonce, holder = h.holder,
+        granted = h.granted, until = h.until, restored = h.restored
+    WHERE id = h.id;
+    RETURN outcome || jsonb_build_object('is', 'Applied', 'values', before);
+END $$;
+
+-- Lock the heads of these commits of a batch in their order, and first make those that are missing;
+-- their ids, in that order.
+CREATE FUNCTION stateward.lock_heads(
+    namespaces text[], kinds text[], names text[], places integer[]
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
+DECLARE
+    insert_first boolean := cardinality(places) > 1;
+    ids bigint[];
+BEGIN
+    LOOP
+        IF insert_first THEN
+            INSERT INTO stateward.entities (namespace, kind, name)
+            SELECT namespaces[u.place], kinds[u.place], names[u.place]
+            FROM unnest(places) AS u(place)
+            WHERE (SELECT true FROM stateward.entities e WHERE e.namespace = namespaces[u.place]
+                   AND e.kind = kinds[u.place] AND e.name = names[u.place]) IS NULL
+            ORDER BY u.place
+            ON CONFLICT DO NOTHING;
+        END IF;
+        SELECT array_agg(locked.id) INTO ids FROM (
+            SELECT e.id
+            FROM unnest(places) AS u(place)
+            JOIN stateward.entities e ON e.namespace = namespaces[u.place]
+                AND e.kind = kinds[u.place] AND e.name = names[u.place]
+            ORDER BY u.place FOR UPDATE OF e) locked;
+        IF cardinality(ids) = cardinality(places) THEN
+            RETURN ids;
+        END IF;
+        insert_first := true;
+    END LOOP;
+END $$;
+
+-- The plain appends of a batch to what exists, but for those at some places, in two steps: the heads,
+-- which locks them, and then the entries, with a snapshot that sees what was waited for. Raises ST001 if
+-- an op or key is known. Answers the places, versions and ids of those that were written.
+CREATE FUNCTION stateward.append_batch(
+    namespaces text[], kinds text[], names text[], new_ops text[], owners text[],
+    new_keys text[], digests bigint[], counts integer[], lines text[], specs text[], notes text[],
+    known integer[], now float8,
+    OUT plain integer[], OUT versions bigint[], OUT ids bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    lives integer[];
+    backups bigint[];
+    forgetful bigint[];
+    entries bigint;
+    inserted bigint;
+BEGIN
+    WITH done AS (
+        UPDATE stateward.entities e SET
+            updated = now,
+            touched = floor(now / 60),
+            version = e.version + u.count,
+            live = e.live + u.count,
+            stamp = u.op,
+            commits = e.commits + 1,
+            expires = CASE WHEN e.retain IS NULL THEN e.expires
+                           ELSE greatest(now + e.retain, e.until) END,
+            sweep_at = CASE WHEN e.retain IS NULL THEN e.sweep_at
+                ELSE stateward.sweep_time(greatest(now + e.retain, e.until), e.sweep_at) END
+        FROM unnest(namespaces, kinds, names, new_ops, owners, counts, specs)
+            WITH ORDINALITY AS u(namespace, kind, name, op, owner, count, spec, place)
+        WHERE e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name
+          AND u.spec IS NULL
+          AND (known IS NULL OR u.place <> ALL (known))
+          AND (e.expires IS NULL OR now < e.expires)
+          AND (u.owner IS NULL OR u.owner = e.owner)
+          AND e.updated <= now  -- otherwise a later call was quicker: take a new time
+        RETURNING e.id, e.life, e.version, e.restored, e.commits, u.count, u.place)
+    SELECT array_agg(d.place), array_agg(d.version), array_agg(d.id), array_agg(d.life),
+           array_agg(d.restored), sum(d.count),
+           array_agg(d.id) FILTER (WHERE d.commits % 256 = 0)
+    INTO plain, versions, ids, lives, backups, entries, forgetful
+    FROM done d;
+
+    INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
+    SELECT d.id, d.life, d.version - counts[d.place] + b.rank, now,
+           CASE WHEN b.rank = counts[d.place] THEN new_ops[d.place] END,
+           CASE WHEN b.rank = counts[d.place] THEN new_keys[d.place] END,
+           CASE WHEN b.rank = counts[d.place] THEN digests[d.place] END, b.body,
+           CASE WHEN b.rank = counts[d.place] THEN notes[d.place] END
+    FROM unnest(plain, versions, ids, lives, backups)
+             AS d(place, version, id, life, restored),
+         string_to_table(lines[d.place], E'\n') WITH ORDINALITY AS b(body, rank)
+    WHERE (SELECT true FROM stateward.ops o
+           WHERE o.entity = d.id AND o.op = new_ops[d.place]) IS NULL
+      AND (SELECT true FROM stateward.log l
+           WHERE l.op = new_ops[d.place] AND l.entity + 0 = d.id AND l.life = d.life
+             AND l.seq > d.restored LIMIT 1) IS NULL
+      AND (new_keys[d.place] IS NULL OR (
+           SELECT true FROM stateward.log l
+           WHERE l.entity = d.id AND l.life = d.life AND l.key = new_keys[d.place]
+           LIMIT 1) IS NULL);
+    GET DIAGNOSTICS inserted = ROW_COUNT;
+    IF inserted < entries THEN
+        RAISE SQLSTATE 'ST001' USING MESSAGE = 'an op or a key is known';
+    END IF;
+    IF forgetful IS NOT NULL THEN
+        PERFORM stateward.forget_ops(e.id, e.commits, now)
+        FROM stateward.entities e WHERE e.id = ANY (forgetful);
+    END IF;
+END $$;
+
+-- The places of the plain appends of a batch whose op or key is known: retries and raced keys.
+CREATE FUNCTION stateward.known_in_batch(
+    ids bigint[], new_ops text[], new_keys text[], specs text[]
+) RETURNS integer[] LANGUAGE sql AS $$
+    SELECT array_agg(u.place)
+    FROM unnest(ids, new_ops, new_keys, specs) WITH ORDINALITY AS u(id, op, key, spec, place)
+    JOIN stateward.entities e ON e.id = u.id
+    WHERE u.spec IS NULL AND (
+        EXISTS (SELECT FROM stateward.known_op(e, u.op))
+        OR (u.key IS NOT NULL AND EXISTS (
+            SELECT FROM stateward.log l
+            WHERE l.entity = e.id AND l.life = e.life AND l.key = u.key)))
+$$;
+
+-- The commits of a batch, sorted by address, at most one an entity, in one transaction.
+--
+-- Plain appends to what exists (`specs` NULL) are written together, and then everything else one by one.
+-- That is undone if an op or key of the appends is known, or if one of the others would have to wait for
+-- somebody, who may be waiting for one of the appends: the second time all heads are locked first, in the
+-- order of the batch, so that racing batches never wait for each other in a circle. A head that somebody
+-- else has locked is not waited for long: it would hold up all the others.
+--
+-- Answers when it was, the places and versions of the plain appends, and the places and outcomes of the
+-- others.
+CREATE OR REPLACE FUNCTION stateward.commit_batch(
+    namespaces text[], kinds text[], names text[], new_ops text[], owners text[],
+    retains float8[], new_keys text[], digests bigint[], counts integer[], lines text[],
+    specs text[], notes text[] DEFAULT NULL,
+    OUT now float8, OUT plain integer[], OUT versions bigint[],
+    OUT others integer[], OUT outcomes text[]
+) LANGUAGE plpgsql
+SET lock_timeout = 250 SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    n CONSTANT integer := cardinality(names);
+    appends CONSTANT boolean := array_position(specs, NULL) IS NOT NULL;
+    ordered boolean := NOT appends;
+    hasty boolean := false;
+    ids bigint[];
+    known integer[];
+    wrote record;
+    rest integer[];
+    rest_ids bigint[];
+    later float8;
+    h stateward.entities;
+BEGIN
+    LOOP
+        IF ordered THEN
+            SELECT array_agg(place) INTO rest FROM generate_series(1, n) AS place;
+            ids := stateward.lock_heads(namespaces, kinds, names, rest);
+            known := stateward.known_in_batch(ids, new_ops, new_keys, specs);
+        END IF;
+        now := stateward.clock();
+        plain := NULL; versions := NULL; others := NULL; outcomes := NULL;
+        BEGIN
+            IF appends THEN
+                SELECT * INTO wrote FROM stateward.append_batch(
+                    namespaces, kinds, names, new_ops, owners, new_keys, digests, counts, lines,
+                    specs, notes, known, now);
+                plain := wrote.plain; versions := wrote.versions;
+            END IF;
+            EXIT WHEN cardinality(plain) = n;
+            SELECT array_agg(place) INTO rest
+            FROM generate_series(1, n) AS place WHERE plain IS NULL OR place <> ALL (plain);
+            IF ordered THEN
+                SELECT array_agg(ids[place]) INTO rest_ids FROM unnest(rest) AS place;
+            ELSE
+                hasty := true;
+                PERFORM set_config('lock_timeout', '5', true);
+                rest_ids := stateward.lock_heads(namespaces, kinds, names, rest);
+            END IF;
+            later := stateward.clock();
+            FOR i IN 1..cardinality(rest) LOOP
+                SELECT * INTO STRICT h FROM stateward.entities e WHERE e.id = rest_ids[i];
+                others := others || rest[i];
+                outcomes := outcomes || stateward.commit_one(
+                    h, new_ops[rest[i]], owners[rest[i]], retains[rest[i]], new_keys[rest[i]],
+                    digests[rest[i]], counts[rest[i]], lines[rest[i]], specs[rest[i]]::jsonb,
+                    later, notes[rest[i]])::text;
+            END LOOP;
+            -- What was only locked, and refused, is not kept.
+            DELETE FROM stateward.entities e WHERE e.id = ANY (rest_ids) AND e.commits = 0;
+            EXIT;
+        EXCEPTION WHEN SQLSTATE 'ST001' OR lock_not_available THEN
+            IF ordered OR (SQLSTATE <> 'ST001' AND NOT hasty) THEN
+                RAISE;
+            END IF;
+            ordered := true;
+        END;
+    END LOOP;
+    IF NOT ordered THEN
+        ids := wrote.ids || rest_ids;
+    END IF;
+    PERFORM stateward.tell(CASE WHEN n > 300 THEN '' ELSE array_to_string(ids, ',') END)
+    FROM stateward.listeners l WHERE l.until > now LIMIT 1;
+END $$;
+
+-- A batch of one commit, which is most of what a lone caller sends: as commit_batch, in fewer and
+-- simpler steps. Answers the version of a plain append, or the outcome.
+CREATE OR REPLACE FUNCTION stateward.commit_alone(
+    its_namespace text, its_kind text, its_name text, new_op text, claimed text, keep float8,
+    new_key text, new_digest bigint, bodies integer, lines text, spec text,
+    new_note text DEFAULT NULL,
+    OUT now float8, OUT version bigint, OUT outcome text
+) LANGUAGE plpgsql SET lock_timeout = 1000 AS $$
+DECLARE
+    h stateward.entities;
+    it bigint;
+    its_life integer;
+    backup bigint;
+    count bigint;
+    inserted integer;
+    key_known boolean := false;
+    heard boolean;
+BEGIN
+    now := stateward.clock();
+    IF spec IS NULL THEN
+        BEGIN
+            UPDATE stateward.entities e SET
+                updated = now,
+                touched = floor(now / 60),
+                version = e.version + bodies,
+                live = e.live + bodies,
+                stamp = new_op,
+                commits = e.commits + 1,
+                expires = CASE WHEN e.retain IS NULL THEN e.expires
+                               ELSE greatest(now + e.retain, e.until) END,
+                sweep_at = CASE WHEN e.retain IS NULL THEN e.sweep_at
+                    ELSE stateward.sweep_time(greatest(now + e.retain, e.until), e.sweep_at) END
+            WHERE e.namespace = its_namespace AND e.kind = its_kind AND e.name = its_name
+              AND (e.expires IS NULL OR now < e.expires)
+              AND (claimed IS NULL OR claimed = e.owner)
+              AND e.updated <= now  -- otherwise a later call was quicker: take a new time
+            RETURNING e.id, e.life, e.version, e.restored, e.commits,
+                      (SELECT true FROM stateward.listeners l WHERE l.until > now LIMIT 1)
+            INTO it, its_life, version, backup, count, heard;
+            IF FOUND THEN
+                INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
+                SELECT it, its_life, version - bodies + b.rank, now,
+                       CASE WHEN b.rank = bodies THEN new_op END,
+                       CASE WHEN b.rank = bodies THEN new_key END,
+                       CASE WHEN b.rank = bodies THEN new_digest END, b.body,
+                       CASE WHEN b.rank = bodies THEN new_note END
+                FROM string_to_table(lines, E'\n') WITH ORDINALITY AS b(body, rank)
+                WHERE NOT EXISTS (SELECT FROM stateward.ops o
+                                  WHERE o.entity = it AND o.op = new_op)
+                  AND NOT EXISTS (SELECT FROM stateward.log l
+                                  WHERE l.op = new_op AND l.entity + 0 = it AND l.life = its_life
+                                    AND l.seq > backup);
+                GET DIAGNOSTICS inserted = ROW_COUNT;
+                IF new_key IS NOT NULL THEN
+                    key_known := EXISTS (
+                        SELECT FROM stateward.log l
+                        WHERE l.entity = it AND l.life = its_life AND l.key = new_key
+                          AND l.seq < version);
+                END IF;
+                IF inserted < bodies OR key_known THEN
+                    RAISE SQLSTATE 'ST001' USING MESSAGE = 'the op or the key is known';
+                END IF;
+            END IF;
+        EXCEPTION WHEN SQLSTATE 'ST001' THEN
+            version := NULL;
+        END;
+        IF version IS NOT NULL AND count % 256 = 0 THEN
+            PERFORM stateward.forget_ops(it, count, now);
+        END IF;
+    END IF;
+
+    IF version IS NULL THEN
+        LOOP
+            SELECT * INTO h FROM stateward.entities e
+            WHERE e.namespace = its_namespace AND e.kind = its_kind AND e.name = its_name
+            FOR UPDATE;
+            EXIT WHEN FOUND;
+            INSERT INTO stateward.entities (namespace, kind, name)
+            VALUES (its_namespace, its_kind, its_name) ON CONFLICT DO NOTHING;
+        END LOOP;
+        now := stateward.clock();
+        it := h.id;
+        outcome := stateward.commit_one(h, new_op, claimed, keep, new_key, new_digest, bodies,
+                                       lines, spec::jsonb, now, new_note)::text;
+        IF h.commits = 0 THEN  -- what was only locked, and refused, is not kept
+            DELETE FROM stateward.entities e WHERE e.id = h.id AND e.commits = 0;
+        END IF;
+        heard := (SELECT true FROM stateward.listeners l WHERE l.until > now LIMIT 1);
+    END IF;
+    IF heard THEN
+        PERFORM stateward.tell(it::text);
+    END IF;
+END $$;
+
+-- One commit that makes an entity what a backup has.
+CREATE OR REPLACE FUNCTION stateward.restore(
+    its_namespace text, its_kind text, its_name text, new_op text, claimed text, spec text,
+    OUT outcome text
+) LANGUAGE plpgsql AS $$
+DECLARE
+    h stateward.entities;
+    now float8;
+    asked CONSTANT jsonb := spec::jsonb;
+    alive boolean;
+    before jsonb := '{}';
+    documents jsonb;
+    known record;
+    c jsonb;
+    refusal jsonb;
+    failed integer;
+BEGIN
+    LOOP
+        SELECT * INTO h FROM stateward.entities e
+        WHERE e.namespace = its_namespace AND e.kind = its_kind AND e.name = its_name FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO stateward.entities (namespace, kind, name)
+        VALUES (its_namespace, its_kind, its_name) ON CONFLICT DO NOTHING;
+    END LOOP;
+    now := stateward.clock();
+    alive := h.expires IS NULL OR now < h.expires;
+    IF alive THEN
+        before := stateward.show_documents(h.id, h.life, asked->'reading');
+    END IF;
+
+    SELECT * INTO known FROM stateward.known_op(h, new_op) LIMIT 1;
+    IF alive AND claimed <> h.owner THEN
+        refusal := '{"is": "NotYours"}';
+    ELSIF known.at IS NOT NULL THEN
+        refusal := jsonb_build_object('is', 'Duplicate', 'own', true,
+            'first', coalesce(known.rest::jsonb, jsonb_build_object(
+                'version', known.version, 'stamp', new_op, 'at', known.at)));
+    ELSE
+        FOR c IN SELECT value FROM jsonb_array_elements(asked->'checks') LOOP
+            IF c->>'type' = 'Fence' AND stateward.is_fenced(h, alive, c) THEN
+                refusal := '{"is": "Fenced"}';
+            END IF;
+        END LOOP;
+        IF refusal IS NULL AND asked->'checks' @> '[{"type": "Unheld"}]'
+            AND alive AND h.nonce <> '' AND h.granted <= now AND now < h.until
+        THEN
+            refusal := jsonb_build_object('is', 'Held', 'remaining', h.until - now);
+        END IF;
+        IF refusal IS NULL THEN
+            documents := before;
+            IF alive THEN
+                documents := documents || stateward.show_documents(h.id, h.life,
+                    jsonb_path_query_array(asked->'checks', '$[*] ? (@.type == "DocumentAt").name'));
+            END IF;
+            failed := stateward.failed_check(h, alive, asked->'checks', documents);
+            IF failed IS NOT NULL THEN
+                before := documents;
+                refusal := jsonb_build_object('is', 'Conflict', 'failed', failed);
+            END IF;
+        END IF;
+    END IF;
+    IF refusal IS NOT NULL THEN
+        outcome := jsonb_build_object('head', stateward.show_head(h, alive), 'values', before)
+            || refusal;
+        DELETE FROM stateward.entities e WHERE e.id = h.id AND e.commits = 0;
+        RETURN;
+    END IF;
+
+    h := stateward.restored(h, alive, asked->'writes'->0);
+    outcome := jsonb_build_object('is', 'Applied', 'version', h.version, 'stamp', h.stamp,
+        'at', now, 'created', NOT alive, 'values', before);
+    PERFORM stateward.tell(h.id::text) FROM stateward.listeners l WHERE l.until > now LIMIT 1;
+END $$;
+
+-- The head after a restore that nothing refuses, with everything stored.
+CREATE OR REPLACE FUNCTION stateward.restored(h stateward.entities, alive boolean, w jsonb)
+RETURNS stateward.entities LANGUAGE plpgsql AS $$
+DECLARE
+    n CONSTANT jsonb := w->'head';
+    first CONSTANT bigint := (w->'entries'->0->>'seq')::bigint;
+    last CONSTANT bigint := (w->'entries'->-1->>'seq')::bigint;
+    gone bigint;
+BEGIN
+    IF NOT alive OR NOT (w->>'continued')::boolean THEN
+        IF h.commits > 0 THEN
+            h := stateward.begin_life(h);
+        END IF;
+        DELETE FROM stateward.ops o WHERE o.entity = h.id;
+    END IF;
+    IF first IS NOT NULL THEN
+        WITH cleared AS (
+            DELETE FROM stateward.log l
+            WHERE l.entity = h.id AND l.life = h.life AND l.seq BETWEEN first AND last
+            RETURNING l.body)
+        SELECT count(body) INTO gone FROM cleared;
+        -- An op stands on the last entry of its append.
+        INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
+        SELECT h.id, h.life, e.seq, e.at,
+               CASE WHEN lead(e.stamp) OVER (ORDER BY e.seq) IS DISTINCT FROM e.stamp
+                    THEN e.stamp END,
+               e.key, e.digest, nullif(e.body, ''), e.note
+        FROM jsonb_to_recordset(w->'entries') AS e(
+            seq bigint, at float8, body text, stamp text, key text, digest bigint, note text);
+        h.live := h.live - gone + (
+            SELECT count(*) FROM jsonb_array_elements(w->'entries') AS e(entry)
+            WHERE e.entry->>'body' <> '');
+    END IF;
+    INSERT INTO stateward.documents (entity, life, name, version, stamp, updated, log, value)
+    SELECT h.id, h.life, d.key, (d.value->>'version')::bigint, d.value->>'stamp',
+           (d.value->>'updated')::float8, (d.value->>'log')::bigint, d.value->>'json'
+    FROM jsonb_each(w->'documents') AS d
+    ON CONFLICT (entity, life, name) DO UPDATE SET
+        version = excluded.version, stamp = excluded.stamp, updated = excluded.updated,
+        log = excluded.log, value = excluded.value;
+    h.owner := n->>'owner'; h.status := n->>'status'; h.label := n->>'label';
+    h.due := (n->>'due')::float8; h.retain := (n->>'retain')::float8;
+    h.expires := (n->>'expires')::float8;
+    h.sweep_at := stateward.sweep_time(h.expires, h.sweep_at);
+    h.created := (n->>'created')::float8; h.updated := (n->>'updated')::float8;
+    h.version := (n->>'version')::bigint; h.stamp := n->>'stamp';
+    h.base := (n->>'base')::bigint; h.base_stamp := n->>'base_stamp';
+    h.commits := greatest((n->>'commits')::bigint, 1);  -- 0 is a head that was only locked
+    h.dropped := greatest(h.dropped, (n->>'dropped')::float8);
+    h.token := greatest(h.token, (n->>'token')::bigint);
+    h.nonce := ''; h.holder := ''; h.granted := 0; h.until := 0;
+    h.restored := h.version;
+    UPDATE stateward.entities SET
+        life = h.life, stale = h.stale, owner = h.owner, status = h.status, label = h.label,
+        due = h.due, retain = h.retain, expires = h.expires, sweep_at = h.sweep_at,
+        created = h.created, updated = h.updated,
+        touched = CASE WHEN h.expires = 0 THEN NULL ELSE floor(h.updated / 60) END,
+        version = h.version, stamp = h.stamp,
+        base = h.base, base_stamp = h.base_stamp, live = h.live, commits = h.commits,
+        dropped = h.dropped, token = h.token, nonce = h.nonce, holder = h.holder,
+        granted = h.granted, until = h.until, restored = h.restored
+    WHERE id = h.id;
+    RETURN h;
+END $$;
