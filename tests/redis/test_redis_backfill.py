@@ -32,7 +32,7 @@ def engine_on(url: str) -> RedisEngine:
 
 async def commit(engine: RedisEngine, namespace: str, id: str, write: Any, **more: Any) -> None:
     entity = Entity(namespace, "thread", id)
-    await engine.execute([Commit(entity, WORLD.new_id(), (write,), **more)])
+    await engine.execute([Commit(entity, WORLD.new_op(), (write,), **more)])
 
 
 async def fill(server: RedisServer | RedisCluster, namespace: str, count: int) -> None:

@@ -192,7 +192,7 @@ async def test_two_callers_create_one_entity_and_the_index_has_it(tmp_path: Path
             entities = [Entity("index", "thread", f"{n}") for n in range(60)]
 
             async def create(engine: RedisEngine, entity: Entity) -> None:
-                commit = Commit(entity, WORLD.new_id(), (Append(("1",)),), owner="u")
+                commit = Commit(entity, WORLD.new_op(), (Append(("1",)),), owner="u")
                 (outcome,) = await engine.execute((commit,))
                 assert isinstance(outcome, Applied)
                 (listed,) = await engine.execute((List("index", owner="u", limit=100),))
@@ -213,7 +213,7 @@ async def test_what_has_moved_can_be_used_before_the_move_is_done(tmp_path: Path
         try:
             entity = Entity("moving", "thread", "it")
             writes = (Append(("1", "2"), key="k"), Put("doc", "{}"), SetHead(status="on"))
-            await engine.execute((Commit(entity, WORLD.new_id(), writes, owner="u"),))
+            await engine.execute((Commit(entity, WORLD.new_op(), writes, owner="u"),))
             slot = slot_of(keys_of(entity).head)
             source, target = nodes_for(cluster, slot)
             ids = [node.ask("CLUSTER", "MYID").split()[1].decode() for node in (source, target)]
@@ -225,7 +225,7 @@ async def test_what_has_moved_can_be_used_before_the_move_is_done(tmp_path: Path
                 assert source.ask("MIGRATE", *where) == b"+OK\r\n"
             for _ in range(2):
                 await all_is_found(engine, entity)
-            commit = Commit(entity, WORLD.new_id(), (Append(("3",)),), owner="u")
+            commit = Commit(entity, WORLD.new_op(), (Append(("3",)),), owner="u")
             (outcome,) = await engine.execute((commit,))
             assert isinstance(outcome, Applied)
             await all_is_found(engine, entity)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -52,7 +53,7 @@ def append_to(
     entity: Entity, *bodies: str, key: str | None = None, owner: str = "u", **more: Any
 ) -> Commit:
     append = Append(bodies or ("1",), key)
-    return Commit(entity, WORLD.new_id(), (append,), owner=owner, retain=MONTH, **more)
+    return Commit(entity, WORLD.new_op(), (append,), owner=owner, retain=MONTH, **more)
 
 
 @asynccontextmanager
@@ -86,7 +87,7 @@ async def test_each_of_a_batch_of_appends_gets_its_own_answer(valkey: RedisServe
         entities = [new_entity() for _ in range(7)]
         first = [append_to(entity, '"first"', key="k") for entity in entities]
         await engine.execute(first)
-        await only(engine, Commit(entities[5], WORLD.new_id(), (Drop(),), owner="u"))
+        await only(engine, Commit(entities[5], WORLD.new_op(), (Drop(),), owner="u"))
         batch = [
             append_to(entities[0], '"é"', '"2"'),
             append_to(entities[1], checks=(LogAt(7),)),
@@ -118,12 +119,61 @@ async def test_each_of_a_batch_of_appends_gets_its_own_answer(valkey: RedisServe
         ]
 
 
+@pytest.mark.parametrize("name", ["valkey", "redis8"])
+async def test_a_batch_of_appends_is_one_script(name: str, request: pytest.FixtureRequest) -> None:
+    """But for large ones: the server does nothing else while a script runs."""
+    server: RedisServer = request.getfixturevalue(name)
+    async with opened(server) as engine:
+        entities = [new_entity() for _ in range(50)]
+        await engine.execute([append_to(entity) for entity in entities])
+
+        async def scripts(body: str) -> int:
+            before = scripts_run(server)
+            outcomes = await engine.execute([append_to(entity, body) for entity in entities])
+            assert all(isinstance(outcome, Applied) for outcome in outcomes)
+            return scripts_run(server) - before
+
+        assert await scripts('"small"') == 1
+        assert await scripts('"' + "x" * 20_000 + '"') == 4
+
+
+def scripts_run(server: RedisServer) -> int:
+    told = server.ask("INFO", "commandstats").decode()
+    return sum(int(calls) for calls in re.findall(r"cmdstat_evalsha:calls=(\d+)", told))
+
+
+@pytest.mark.parametrize("owner", ["u", "", "é: {%41} ~*"])
+async def test_an_append_in_another_minute_moves_its_thread_to_the_front(
+    valkey: RedisServer, owner: str
+) -> None:
+    """The script makes the names of the index itself, whatever the owner and the id are."""
+    now = 6_000_000.0
+    engine = RedisEngine(parse_server(parse(valkey.url), WORLD), clock=lambda: now)
+    await engine.open()
+    try:
+        namespace = WORLD.new_id()
+        older, newer = Entity(namespace, "a:kind", "ü {1}%7B"), Entity(namespace, "a:kind", "2")
+        await engine.execute([append_to(older, owner=owner)])
+        now += 60
+        await engine.execute([append_to(newer, owner=owner)])
+        now += 60
+        again = append_to(older, owner=owner)
+        assert is_fast(engine, again)
+        await engine.execute([again])
+        for asked in (None, owner):
+            listed = await only(engine, List(namespace, "a:kind", asked, recent=True))
+            assert isinstance(listed, Listed)
+            assert [found.entity for found in listed.entities] == [older, newer]
+    finally:
+        await engine.close()
+
+
 async def test_each_of_many_reads_gets_its_own_answer(valkey: RedisServer) -> None:
     """More than share a transaction; one has lost entries, one never was, one is another's."""
     async with opened(valkey) as engine:
         entities = [new_entity() for _ in range(70)]
         await engine.execute([append_to(e, f"{n}", f"{n}") for n, e in enumerate(entities)])
-        await only(engine, Commit(entities[40], WORLD.new_id(), (Replace({2: None}),), owner="u"))
+        await only(engine, Commit(entities[40], WORLD.new_op(), (Replace({2: None}),), owner="u"))
         asked: list[Op] = [Fetch(entity, "u", Log(last=1)) for entity in entities]
         asked[50] = Fetch(new_entity(), "u", Log(last=1))
         asked[60] = Fetch(entities[60], "somebody else", Log(last=1))
@@ -176,7 +226,7 @@ async def test_a_reply_that_meets_a_cancelled_caller_is_nobody_elses(
         (connection,) = engine._servers._pool.idle_connections()
         op = append_to(entity, "2")
         if not fast:
-            op = Commit(entity, WORLD.new_id(), (Append(("2",)), Put("d", "1")), owner="u")
+            op = Commit(entity, WORLD.new_op(), (Append(("2",)), Put("d", "1")), owner="u")
         assert is_fast(engine, op) == fast
         received = connection.data_received
 
@@ -201,11 +251,11 @@ async def test_a_reply_that_meets_a_cancelled_caller_is_nobody_elses(
 async def test_a_busy_conversation_finds_its_ops_in_a_table(
     name: str, request: pytest.FixtureRequest
 ) -> None:
-    """And each of them is still known, also after they were put aside."""
+    """If they come in another order than they were drawn in; each of them is still known."""
     server: RedisServer = request.getfixturevalue(name)
     async with opened(server) as engine:
         entity = new_entity()
-        commits = [append_to(entity) for _ in range(70)]
+        commits = [append_to(entity) for _ in range(70)][::-1]
         for commit in commits[:60]:
             assert isinstance(await only(engine, commit), Applied)
         ops = keys_of(entity).own[5]
@@ -239,7 +289,7 @@ async def test_a_listing_is_right_whatever_was_guessed(valkey: RedisServer) -> N
 
         def write(entity: Entity, status: str) -> Commit:
             writes = (SetHead(status=status), Put("d", f'"{entity.id}"'))
-            return Commit(entity, WORLD.new_id(), writes, owner=owner)
+            return Commit(entity, WORLD.new_op(), writes, owner=owner)
 
         for _ in range(12):
             assert await listed() == await listed() == sorted(running)

@@ -51,7 +51,7 @@ def new_entity() -> Entity:
 
 
 def append_to(entity: Entity, *bodies: str, op: str | None = None) -> Commit:
-    return Commit(entity, op or WORLD.new_id(), (Append(bodies or ("1",)),))
+    return Commit(entity, op or WORLD.new_op(), (Append(bodies or ("1",)),))
 
 
 def an_engine(url: str) -> RedisEngine:
@@ -166,8 +166,8 @@ async def test_a_reply_that_is_cut_off_leaves_it_unknown_and_a_retry_counts_once
 ) -> None:
     async with Proxy(valkey.port) as proxy, opened(proxy.url) as engine:
         entity = new_entity()
-        commit = append_to(entity, "1", "2")
         await only(engine, append_to(entity))
+        commit = append_to(entity, "1", "2")
         proxy.cut_replies = True
         with pytest.raises(StoreUnavailable) as caught:
             await only(engine, commit)
@@ -308,7 +308,7 @@ async def test_scripts_that_the_server_forgets_are_given_again(valkey: RedisServ
 
         async def talk(entity: Entity) -> None:
             for number in range(30):
-                commit = Commit(entity, WORLD.new_id(), (Append(("1",)), Put("doc", f"{number}")))
+                commit = Commit(entity, WORLD.new_op(), (Append(("1",)), Put("doc", f"{number}")))
                 assert isinstance(await only(engine, commit), Applied)
                 await only(engine, Fetch(entity, log=Log(after=number, details=True)))
 
@@ -463,7 +463,7 @@ async def test_a_full_server_is_swept_of_what_has_expired(tmp_path: Path) -> Non
                 clock[0] = at
                 it = Entity("faults", "thread", id)
                 writes = (Append(('"' + "x" * 5000 + '"',)),)
-                await only(engine, Commit(it, WORLD.new_id(), writes, retain=retain))
+                await only(engine, Commit(it, WORLD.new_op(), writes, retain=retain))
 
             for number in range(50):
                 await append(f"dead {number}", start - 5 * day, 3600.0)

@@ -186,7 +186,7 @@ async def test_no_key_has_a_time_to_live_in_any_life(valkey: RedisServer) -> Non
                 (SetHead(retain=10 * GRACE),),
                 (Drop(),),
             ):
-                await only(engine, Commit(it, WORLD.new_id(), writes, retain=1000.0))
+                await only(engine, Commit(it, WORLD.new_op(), writes, retain=1000.0))
                 assert set(await times_to_live(engine, it)) == {None}
 
 
@@ -199,7 +199,7 @@ async def test_a_server_that_begins_to_evict_what_has_a_time_to_live_keeps_what_
             old = [Entity("ttl", "thread", f"old {n}") for n in range(50)]
             body = f'"{"x" * 2000}"'
             for entity in old:
-                await only(engine, Commit(entity, WORLD.new_id(), (Append((body,)),), retain=1e6))
+                await only(engine, Commit(entity, WORLD.new_op(), (Append((body,)),), retain=1e6))
         used = int(server.ask("INFO", "memory").split(b"used_memory:")[1].split()[0])
         server.ask("CONFIG", "SET", "maxmemory-policy", "volatile-lru")
         server.ask("CONFIG", "SET", "maxmemory", str(used + 500_000))
@@ -207,7 +207,7 @@ async def test_a_server_that_begins_to_evict_what_has_a_time_to_live_keeps_what_
             with pytest.raises(StoreUnavailable, match="maxmemory"):
                 for number in range(2000):
                     new = Entity("ttl", "thread", f"new {number}")
-                    await only(engine, Commit(new, WORLD.new_id(), (Append((body,)),), retain=1e6))
+                    await only(engine, Commit(new, WORLD.new_op(), (Append((body,)),), retain=1e6))
             server.ask("CONFIG", "SET", "maxmemory", "0")
             for entity in old:
                 found = await only(engine, Fetch(entity, log=Log(last=1)))
@@ -220,7 +220,7 @@ async def test_entries_that_were_evicted_are_an_error_and_no_short_history(
 ) -> None:
     async with opened(valkey.url) as engine:
         entity = Entity("evicted", "thread", WORLD.new_id())
-        await only(engine, Commit(entity, WORLD.new_id(), (Append(("1", "2")),)))
+        await only(engine, Commit(entity, WORLD.new_op(), (Append(("1", "2")),)))
         await ask(engine, "DEL", keys_of(entity).own[1])
         for log in (Log(last=20), Log(), Log(last=1, details=True)):
             with pytest.raises(SchemaError, match="evicted"):
@@ -234,7 +234,7 @@ async def test_a_listing_repairs_what_an_index_says_too_much(valkey: RedisServer
     async with opened(valkey.url) as engine:
         namespace = WORLD.new_id()
         entity = Entity(namespace, "thread", "real")
-        await only(engine, Commit(entity, WORLD.new_id(), (SetHead(status="on"),), owner="u"))
+        await only(engine, Commit(entity, WORLD.new_op(), (SetHead(status="on"),), owner="u"))
         wrong = (
             (f"stateward:kind:{{{namespace}:thread}}", b"ghost", {"kind": "thread"}),
             (f"stateward:owner:{{{namespace}:v}}", b"thread\x00real", {"owner": "v"}),
@@ -268,14 +268,14 @@ async def test_a_commit_that_names_no_owner_still_keeps_the_owners_index(
     async with opened(valkey.url) as engine:
         namespace = WORLD.new_id()
         entity = Entity(namespace, "workflow", "w")
-        await only(engine, Commit(entity, WORLD.new_id(), (SetHead(status="active"),), owner="u"))
-        await only(engine, Commit(entity, WORLD.new_id(), (SetHead(status="done"),)))
+        await only(engine, Commit(entity, WORLD.new_op(), (SetHead(status="active"),), owner="u"))
+        await only(engine, Commit(entity, WORLD.new_op(), (SetHead(status="done"),)))
         assert await listed(engine, namespace, kind="workflow", owner="u", status="active") == []
         assert await listed(engine, namespace, kind="workflow", owner="u", status="done") == ["w"]
-        await only(engine, Commit(entity, WORLD.new_id(), (SetHead(owner="v"),)))
+        await only(engine, Commit(entity, WORLD.new_op(), (SetHead(owner="v"),)))
         assert await listed(engine, namespace, owner="u") == []
         assert await listed(engine, namespace, owner="v") == ["w"]
-        await only(engine, Commit(entity, WORLD.new_id(), (Drop(),)))
+        await only(engine, Commit(entity, WORLD.new_op(), (Drop(),)))
         assert await listed(engine, namespace, owner="v") == []
         keys = await ask(engine, "EXISTS", f"stateward:owner:{{{namespace}:v}}")
         assert keys == 0
@@ -345,12 +345,12 @@ async def test_a_user_with_the_documented_rights_can_do_everything(server: Redis
 async def test_a_wait_is_woken_by_the_server(valkey: RedisServer) -> None:
     async with opened(valkey.url) as one, opened(valkey.url) as two:
         entity = Entity("wait", "thread", WORLD.new_id())
-        await only(one, Commit(entity, WORLD.new_id(), (Append(("1",)),)))
+        await only(one, Commit(entity, WORLD.new_op(), (Append(("1",)),)))
         for version in range(1, 6):
             waiting = asyncio.create_task(two.wait({entity: version}, 30.0))
             await until(lambda: is_heard(two, entity))
             start = WORLD.monotonic()
-            await only(one, Commit(entity, WORLD.new_id(), (Append(("1",)),)))
+            await only(one, Commit(entity, WORLD.new_op(), (Append(("1",)),)))
             await waiting
             assert WORLD.monotonic() - start < 0.9, "less than a look without a message would take"
 
@@ -370,13 +370,13 @@ async def test_a_wait_goes_on_when_its_connection_is_lost(tmp_path: Path) -> Non
     try:
         async with opened(server.url) as engine:
             entity = Entity("wait", "thread", "it")
-            await only(engine, Commit(entity, WORLD.new_id(), (Append(("1",)),)))
+            await only(engine, Commit(entity, WORLD.new_op(), (Append(("1",)),)))
             waiting = asyncio.create_task(engine.wait({entity: 1}, 30.0))
             await until(lambda: is_heard(engine, entity))
             assert server.ask("CLIENT", "KILL", "TYPE", "pubsub").startswith(b":1")
             await asyncio.sleep(0.01)
             assert not waiting.done()
-            await only(engine, Commit(entity, WORLD.new_id(), (Append(("1",)),)))
+            await only(engine, Commit(entity, WORLD.new_op(), (Append(("1",)),)))
             await waiting
     finally:
         server.stop()
@@ -416,10 +416,10 @@ async def test_sweeping_removes_every_trace(tmp_path: Path) -> None:
                 writes = (Append(("1", "2"), key="k"), Put("d", "1"), SetHead(status="s", due=1.0))
                 owner = f"u{number % 3}"
                 await only(
-                    engine, Commit(entity, WORLD.new_id(), writes, owner=owner, retain=100.0)
+                    engine, Commit(entity, WORLD.new_op(), writes, owner=owner, retain=100.0)
                 )
                 if number % 2:
-                    await only(engine, Commit(entity, WORLD.new_id(), (Drop(),)))
+                    await only(engine, Commit(entity, WORLD.new_op(), (Drop(),)))
             world.advance(days=31)
             for _ in range(100):
                 swept = await only(engine, Sweep(50))
@@ -575,9 +575,9 @@ async def test_a_large_commit_and_a_large_history_pass(valkey: RedisServer) -> N
     async with opened(valkey.url) as engine:
         entity = Entity("large", "thread", WORLD.new_id())
         big = '"' + "x" * 4_000_000 + '"'
-        applied = await only(engine, Commit(entity, WORLD.new_id(), (Append((big, big)),)))
+        applied = await only(engine, Commit(entity, WORLD.new_op(), (Append((big, big)),)))
         assert isinstance(applied, Applied)
-        await only(engine, Commit(entity, WORLD.new_id(), (Append(("1",) * 20_000),)))
+        await only(engine, Commit(entity, WORLD.new_op(), (Append(("1",) * 20_000),)))
         fetched = await only(engine, Fetch(entity, log=Log()))
         assert isinstance(fetched, Fetched)
         assert fetched.count == 20_002

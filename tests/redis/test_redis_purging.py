@@ -19,7 +19,7 @@ async def fill(engine: RedisEngine, namespace: str, count: int) -> None:
         entity = Entity(namespace, f"kind\x00{number % 3}", f"{{id}}:{number}")
         writes = (Append(("1", "2"), key="k"), Put("d", "1"), SetHead(status="s", due=1.0))
         owner = f"u{number % 3}" if number % 2 else None
-        await engine.execute((Commit(entity, WORLD.new_id(), writes, owner=owner, retain=100.0),))
+        await engine.execute((Commit(entity, WORLD.new_op(), writes, owner=owner, retain=100.0),))
 
 
 async def test_nothing_of_a_purged_namespace_is_left(valkey: RedisServer) -> None:
@@ -56,7 +56,7 @@ async def test_a_cluster_keeps_nothing_either(cluster: RedisCluster) -> None:
         before = names(cluster)
         await fill(engine, "purging", 60)
         entity = Entity("purging", "kind\x000", "{id}:0")
-        await engine.execute((Commit(entity, WORLD.new_id(), (Put("d", "2"),)),))
+        await engine.execute((Commit(entity, WORLD.new_op(), (Put("d", "2"),)),))
         assert await engine.purge("purging") == 60
         assert names(cluster) <= before  # some of other tests may have expired
     finally:
@@ -83,7 +83,7 @@ async def test_a_dropped_entity_is_not_listed_and_so_stays_a_mark(valkey: RedisS
     try:
         await fill(engine, "purging: dropped", 2)
         first = Entity("purging: dropped", "kind\x000", "{id}:0")
-        await engine.execute((Commit(first, WORLD.new_id(), (Drop(),)),))
+        await engine.execute((Commit(first, WORLD.new_op(), (Drop(),)),))
         assert await engine.purge("purging: dropped") == 1
     finally:
         await engine.close()

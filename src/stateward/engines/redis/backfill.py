@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from stateward.engine import MINUTE
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.index import IndexEntry, touches, write_steps
@@ -30,6 +29,7 @@ from stateward.engines.redis.keys import (
     touched_frame,
 )
 from stateward.engines.redis.listing import Range, asked_of
+from stateward.engines.redis.outcomes import TOUCH, touch_of
 from stateward.engines.redis.plans import Plan, Traits, carried_out
 from stateward.engines.redis.scripts import ENTER
 from stateward.ops import Entity, List, Listed
@@ -152,14 +152,14 @@ class _Walk:
     def _there(self, entities: Sequence[Entity]) -> Plan[list[PipelineStep]]:
         """On a cluster whoever reads an index verifies: what is dropped meanwhile is no harm."""
         heads = [keys_of(entity).head for entity in entities]
-        fields = ("created", "updated", "owner")
-        replies = yield [PipelineStep(head, (("HMGET", head, *fields),)) for head in heads]
+        replies = yield [PipelineStep(head, (("HMGET", head, *TOUCH),)) for head in heads]
         entries: dict[IndexEntry, None] = {}  # each owner once
-        for entity, ((created, updated, name),) in zip(entities, replies, strict=True):
-            if created is None:
+        for entity, (fields,) in zip(entities, replies, strict=True):
+            found = touch_of(fields)
+            if found is None:
                 continue  # it was dropped
-            keys, owner = keys_of(entity), (name or b"").decode()
-            minute = int(float(updated) // MINUTE)
+            minute, owner = found
+            keys = keys_of(entity)
             entries |= dict.fromkeys(touches(entity, keys, owner, minute, "+"))
             if owner:
                 entries[IndexEntry(keys.owners, owner.encode(), "+0")] = None

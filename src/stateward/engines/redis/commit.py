@@ -6,13 +6,14 @@ from itertools import zip_longest
 from typing import Any
 
 from stateward.engine import MINUTE
+from stateward.engines.redis.append import append_command, digest, hex_of, maybe
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command, Word
 from stateward.engines.redis.index import entries_of, touches, write_steps
 from stateward.engines.redis.keys import EntityKeys, keys_of, owner_index, touched_index
 from stateward.engines.redis.outcomes import applied_of, seen_head, values_of
-from stateward.engines.redis.plans import Plan, Touched, Traits
-from stateward.engines.redis.scripts import APPEND, COMMIT
+from stateward.engines.redis.plans import Plan, Traits
+from stateward.engines.redis.scripts import COMMIT
 from stateward.ops import (
     Absent,
     Acquire,
@@ -27,7 +28,6 @@ from stateward.ops import (
     DocumentAt,
     Drop,
     Duplicate,
-    Entity,
     Entry,
     Fence,
     Fenced,
@@ -47,12 +47,9 @@ from stateward.ops import (
     Unheld,
     Write,
     check_shape,
-    digest_of,
 )
 
 _RANKS: dict[type, int] = {Fence: 0, Unheld: 1}
-
-MOST_AT_ONCE = 1000  # bodies that one command of a script takes without being split
 
 
 def commit(
@@ -69,18 +66,12 @@ def commit(
     keys = keys_of(op.entity)
     owner = traits.owner_of(op)
     if op.entity in traits.seen:
-        turns = traits.inline and traits.turns(op.entity)
-        short = append_command(op, traits.at(), owner, turns, told)
+        short = append_command(op, traits.at(), told)
         if short is not None:
             reply = (yield (PipelineStep(keys.head, (short,), True),))[0][0]
             told = telling
-            if type(reply) is bytes:
-                applied = applied_of(reply, op.op)
-                if turns:
-                    traits.touched.keep(op.entity, Touched(owner or "", int(applied.at // MINUTE)))
-                return applied
-            if type(reply) is list and op.owner is None:
-                owner = reply[0].decode()
+            if reply[1]:
+                return Applied(reply[1], op.op, float(reply[0]))
     traits.seen.keep(op.entity, owner or "")
     owners = likely_owners(op, owner or "") if traits.inline else ("", "")
     tail, drops = commit_tail(op), type(writes[0]) is Drop
@@ -103,68 +94,13 @@ def commit(
                 told = telling = int(reply[1])
                 yield write_steps(touches(op.entity, keys, op.owner, told, ">"), traits.at())
         else:
-            outcome = commit_outcome(op, reply)
-            if traits.inline and type(outcome) is Applied:
-                minute = int(touched_at(op, outcome.at) // MINUTE)
-                traits.touched.keep(op.entity, Touched(owner or "", minute))
-            return outcome
+            return commit_outcome(op, reply)
 
 
 def touched_at(op: Commit, now: float) -> float:
     """What `Head.updated` is after a commit at that time."""
     write = op.writes[0]
     return write.head.updated if type(write) is Restore else now
-
-
-def append_command(
-    op: Commit, clock: str, owner: str | None, turns: bool, told: int | None
-) -> Command | None:
-    """The short form, for a commit that only appends and checks nothing unusual.
-
-    On one server an owner is always named: the index of theirs is given if it `turns`. On a cluster
-    `told` is the minute that the index has of the entity.
-    """
-    if len(op.writes) != 1 or op.reading:
-        return None
-    append = op.writes[0]
-    if type(append) is not Append or not 0 < len(append.bodies) <= MOST_AT_ONCE:
-        return None
-    version = stamp = token = nonce = ""
-    for check in op.checks:
-        if type(check) is LogAt and not version:
-            version, stamp = f"={check.version}", _maybe(check.stamp)
-        elif type(check) is Fence and not token:
-            token, nonce = str(check.token), check.nonce
-        else:
-            return None
-    key = append.key
-    where = "" if told is None else f"c{told}"
-    unusual: tuple[str, ...] = (where,)
-    if clock or version or token or key is not None or append.note is not None:
-        mark = "" if key is None else digest(append.bodies) + key
-        unusual = (f"{where}+", clock, version, stamp, token, nonce, mark)
-    if append.note is not None:
-        unusual = (unusual[0] + "n", *unusual[1:], append.note)
-    given = append_keys(op.entity, owner if turns else None, key is not None)
-    return (
-        "EVALSHA",
-        APPEND.sha,
-        len(given),
-        *given,
-        op.op,
-        "" if owner is None else f"={owner}",
-        *unusual,
-        *append.bodies,
-    )
-
-
-def append_keys(entity: Entity, owner: str | None, keyed: bool) -> tuple[str, ...]:
-    """The keys for `append.lua`; with an owner also those of the index."""
-    keys = keys_of(entity)
-    own = (*keys.own[:3], *keys.own[5 : 9 if keyed else 7])
-    if owner is None:
-        return own
-    return (*own, keys.touched, touched_index(entity.namespace, entity.kind, owner))
 
 
 def commit_command(
@@ -285,9 +221,9 @@ def commit_outcome(op: Commit, reply: Any) -> CommitOutcome:
 def _add_check(words: list[Word], check: Check) -> None:
     match check:
         case LogAt(version=version, stamp=stamp):
-            words += "v", version, _maybe(stamp)
+            words += "v", version, maybe(stamp)
         case DocumentAt(name=name, version=version, stamp=stamp):
-            words += "d", name, version, _maybe(stamp)
+            words += "d", name, version, maybe(stamp)
         case Absent():
             words.append("a")
         case StatusIn(statuses=statuses):
@@ -305,7 +241,7 @@ def _add_check(words: list[Word], check: Check) -> None:
 def _add_write(words: list[Word], write: Write) -> None:
     match write:
         case Append(bodies=bodies, key=key, note=note):
-            words += "A", len(bodies), _maybe(key), "" if key is None else digest(bodies)
+            words += "A", len(bodies), maybe(key), "" if key is None else digest(bodies)
             words += note or "", *bodies
         case Put(name=name, value=value):
             words += "P", name, value
@@ -316,7 +252,7 @@ def _add_write(words: list[Word], write: Write) -> None:
         case Replace(entries=entries):
             words += "R", len(entries)
             for seq, body in entries.items():
-                words += seq, _maybe(body)
+                words += seq, maybe(body)
         case Acquire(nonce=nonce, ttl=ttl, holder=holder):
             words += "Q", nonce, repr(ttl), holder
         case Renew(token=token, nonce=nonce, ttl=ttl):
@@ -326,9 +262,9 @@ def _add_write(words: list[Word], write: Write) -> None:
         case SetHead():
             words += (
                 "H",
-                _maybe(write.status),
-                _maybe(write.label),
-                _maybe(write.owner),
+                maybe(write.status),
+                maybe(write.label),
+                maybe(write.owner),
                 _number(write.due),
                 _number(write.due_in),
                 _number(write.retain),
@@ -375,19 +311,5 @@ def _remembered(entry: Entry) -> str:
     return f"{entry.seq} {entry.at!r} {hex_of(entry.digest)} {entry.stamp}"
 
 
-def _maybe(word: str | None) -> str:
-    """A word that may be missing: nothing and an empty one can be told apart."""
-    return "" if word is None else f"={word}"
-
-
 def _number(number: float | None) -> str:
     return "" if number is None else repr(number)
-
-
-def digest(bodies: tuple[str, ...]) -> str:
-    """The number that every engine knows an append's bodies by, always in 16 characters."""
-    return hex_of(digest_of(bodies))
-
-
-def hex_of(number: int) -> str:
-    return f"{number & 0xFFFF_FFFF_FFFF_FFFF:016x}"

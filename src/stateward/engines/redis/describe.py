@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from stateward.engine import Description
 
-SCHEMA = 2
+SCHEMA = 3  # the heads have a tip: see lua/commit.lua
 
 
 def info_of(reply: bytes) -> dict[str, str]:

@@ -14,20 +14,22 @@ from typing import Any, NamedTuple
 from hiredis import ReplyError
 
 from stateward.engine import MINUTE
+from stateward.engines.redis.append import MOST_AT_ONCE, append_command, append_words
 from stateward.engines.redis.batch import Batch, plan_of
 from stateward.engines.redis.client.pipeline import BLOCK
 from stateward.engines.redis.client.wire import Command, pack
-from stateward.engines.redis.commit import MOST_AT_ONCE, append_command, append_keys
 from stateward.engines.redis.failures import NOT_RUN, code_of, refused
 from stateward.engines.redis.fetch import packed_read, plain_outcome, plain_tail
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.listing import LARGEST, IndexPage, Range, asked_of, owned
-from stateward.engines.redis.plans import Touched, Traits
-from stateward.engines.redis.scripts import APPEND
+from stateward.engines.redis.plans import Traits
+from stateward.engines.redis.scripts import APPENDS
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, List, Listed, Op, Outcome
 
 BEGIN = pack([("MULTI",), ("TIME",)])
 END = pack([("EXEC",)])
+APPENDS_CALL = b"$7\r\nEVALSHA\r\n$%d\r\n%b\r\n" % (len(APPENDS.sha), APPENDS.sha.encode())
+MOST_BYTES = 256 * 1024  # that one script is given: the server does nothing else meanwhile
 
 
 def fast_request(ops: Sequence[Op], traits: Traits) -> FastRequest | None:
@@ -83,102 +85,144 @@ class FastRequest:
 
 
 class FastAppends(FastRequest):
-    """Commits that only append."""
+    """Commits that only append: on one server a script for all, on a cluster one for each."""
 
     writes = True
 
+    def __init__(
+        self, ops: Sequence[Op], traits: Traits, packed: Sequence[bytes], counts: Sequence[int]
+    ) -> None:
+        super().__init__(ops, traits, b"".join(packed), len(packed))
+        self._counts = counts  # how many of the operations each script is for
+
     @classmethod
     def of(cls, ops: Sequence[Op], traits: Traits) -> FastAppends | None:
-        seen, clock = traits.seen, traits.at()
-        inline, now = traits.inline, traits.minute()
-        parts: list[bytes] = []
+        seen = traits.seen
         for op in ops:
             if type(op) is not Commit or op.entity not in seen:
                 return None
-            owner, told = op.owner, traits.touched.get(op.entity)
-            turns = told is None or told.minute != now
-            if inline:
-                owner = seen[op.entity] if owner is None else owner
-            elif turns:
-                return None  # the index is to be told too
-            minute = None if inline or told is None else told.minute
-            packed = _packed_append(op, clock, owner, turns, minute)
-            if packed is None:
-                return None
-            parts.append(packed)
-        return cls(ops, traits, b"".join(parts), len(ops))
+        found = (_together if traits.inline else _apart)(ops, traits)
+        return None if found is None else cls(ops, traits, *found)
 
     def take(self, replies: Sequence[Any], server: str) -> bool:
-        whole = True
-        outcomes = self.outcomes
-        for op, reply in zip(self.ops, replies, strict=True):
-            if type(reply) is bytes:
-                version, at, _ = reply.split(b" ")
-                outcomes.append(Applied(int(version), op.op, float(at)))  # type: ignore[union-attr]
-                self._touched(op, float(at))
-                continue
-            whole = False
-            outcomes.append(None)
-            if type(reply) is list:
-                self._traits.seen.keep(op.entity, reply[0].decode())  # type: ignore[union-attr]
-            elif type(reply) is not ReplyError:
-                self._traits.seen.pop(op.entity, None)  # type: ignore[union-attr]
-            elif code_of(reply) not in NOT_RUN:
-                failure = refused(reply, server)
-                failure.applied = "unknown"  # of this one, and others may have been written
-                raise failure from reply
-        return whole
+        ops = iter(self.ops)
+        for reply, count in zip(replies, self._counts, strict=True):
+            ran = type(reply) is list
+            at = float(reply[0] or 0) if ran else 0.0
+            for each in reply[1:] if ran else [reply] * count:
+                self.outcomes.append(self._outcome(next(ops), each, at, server))
+        return None not in self.outcomes
+
+    def _outcome(self, op: Any, version: Any, at: float, server: str) -> Applied | None:
+        traits = self._traits
+        if type(version) is not ReplyError:
+            if version:
+                if not traits.inline:
+                    self._touched(op, at)
+                return Applied(version, op.op, at)
+            traits.seen.pop(op.entity, None)
+        elif code_of(version) not in NOT_RUN:
+            failure = refused(version, server)
+            failure.applied = "unknown"  # of this one, and others may have been written
+            raise failure from version
+        return None
 
     def _touched(self, op: Any, at: float) -> None:
-        """Remember the minute; on a cluster a wrong guess: then the index is told next time."""
-        touched, minute = self._traits.touched, int(at // MINUTE)
+        """After a wrong guess of the minute, the index of a cluster is told next time."""
+        touched = self._traits.touched
         told = touched.get(op.entity)
-        if told is None or told.minute != minute:
-            if self._traits.inline:
-                touched.keep(op.entity, Touched("", minute))
-            else:
-                touched.pop(op.entity, None)
+        if told is None or told.minute != int(at // MINUTE):
+            touched.pop(op.entity, None)
 
 
-def _packed_append(
-    op: Commit, clock: str, owner: str | None, turns: bool, told: int | None
-) -> bytes | None:
-    """The command for `append.lua`; None if the commit does, or asks, anything else."""
-    if op.checks or clock or len(op.writes) != 1 or op.reading or told is not None:
-        return _pack_slowly(op, clock, owner, turns, told)
-    append = op.writes[0]
-    if type(append) is not Append or append.key is not None or append.note is not None:
-        return _pack_slowly(op, clock, owner, turns, told)
+PackedScripts = tuple[list[bytes], list[int]]  # and how many operations each of them is for
+
+
+def _together(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
+    """One script for a whole batch or, of large bodies, for as many as fit."""
+    clock = traits.at()
+    scripts: PackedScripts = [], []
+    heads: list[bytes] = []
+    parts: list[bytes] = []
+    words = size = 0
+    for op in ops:
+        found = _packed_words(op, clock)
+        if found is None:
+            return None
+        if size + len(found[1]) > MOST_BYTES and heads:
+            _add_script(scripts, heads, parts, words)
+            heads, parts, words, size = [], [], 0, 0
+        heads.append(_packed_head(op.entity))
+        parts.append(found[1])
+        words += found[0]
+        size += len(found[1])
+    _add_script(scripts, heads, parts, words)
+    return scripts
+
+
+def _add_script(
+    scripts: PackedScripts, heads: Sequence[bytes], parts: Sequence[bytes], words: int
+) -> None:
+    count = len(heads)
+    start = b"*%d\r\n%b%b" % (3 + count + words, APPENDS_CALL, _packed_number(count))
+    scripts[0].append(b"".join([start, *heads, *parts]))
+    scripts[1].append(count)
+
+
+def _packed_words(op: Commit, clock: str) -> tuple[int, bytes] | None:
+    """How many words `append_all.lua` is told of an append, and these; None: it is unusual."""
+    append = op.writes[0] if len(op.writes) == 1 else None
+    if op.checks or clock or op.reading or type(append) is not Append:
+        return _pack_slowly(op, clock)
     bodies = append.bodies
-    if not 0 < len(bodies) <= MOST_AT_ONCE:
-        return None
+    if append.key is not None or append.note is not None or not 0 < len(bodies) <= MOST_AT_ONCE:
+        return _pack_slowly(op, clock)
     name = op.op.encode()
-    claim = b"" if owner is None else b"=" + owner.encode()
-    words, begin = _script_and_keys(op.entity, owner if turns else None)
+    claim = b"" if op.owner is None else b"=" + op.owner.encode()
+    count = 3 + len(bodies)
     parts = [
-        b"*%d\r\n%b$%d\r\n%b\r\n$%d\r\n%b\r\n$0\r\n\r\n"
-        % (words + 3 + len(bodies), begin, len(name), name, len(claim), claim)
+        b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n$0\r\n\r\n"
+        % (_packed_number(count), len(name), name, len(claim), claim)
     ]
     for body in bodies:
         text = body.encode()
         parts.append(b"$%d\r\n%b\r\n" % (len(text), text))
-    return b"".join(parts)
+    return 1 + count, b"".join(parts)
 
 
-def _pack_slowly(
-    op: Commit, clock: str, owner: str | None, turns: bool, told: int | None
-) -> bytes | None:
-    """With checks, a key or a note, whose words differ from call to call, and on a cluster."""
-    command = append_command(op, clock, owner, turns, told)
-    return None if command is None else pack([command])
+def _pack_slowly(op: Commit, clock: str) -> tuple[int, bytes] | None:
+    """With checks, a key or a note, whose words differ from call to call."""
+    words = append_words(op, clock, None)
+    if words is None:
+        return None
+    packed = pack([(str(len(words)), *words)])
+    return 1 + len(words), packed[packed.index(b"\r\n") + 2 :]
 
 
 @lru_cache(maxsize=4096)
-def _script_and_keys(entity: Entity, owner: str | None) -> tuple[int, bytes]:
-    """What the command for an entity begins with, after the number of its words, and how many."""
-    keys = append_keys(entity, owner, keyed=False)
-    packed = pack([("EVALSHA", APPEND.sha, len(keys), *keys)])
-    return 3 + len(keys), packed[packed.index(b"\r\n") + 2 :]
+def _packed_head(entity: Entity) -> bytes:
+    head = keys_of(entity).head.encode()
+    return b"$%d\r\n%b\r\n" % (len(head), head)
+
+
+@lru_cache(maxsize=1024)
+def _packed_number(number: int) -> bytes:
+    return b"$%d\r\n%d\r\n" % (len(str(number)), number)
+
+
+def _apart(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
+    """On a cluster, where a script reaches one entity and not the index."""
+    clock, now = traits.at(), traits.minute()
+    packed: list[bytes] = []
+    for op in ops:
+        touched = traits.touched.get(op.entity)
+        if touched is None or touched.minute != now:
+            return None  # the index is to be told too
+        command = append_command(op, clock, touched.minute)
+        if command is None:
+            return None
+        packed.append(pack([command]))
+    return packed, [1] * len(packed)
 
 
 class FastReads(FastRequest):

@@ -323,7 +323,7 @@ class IndexPage:
             self._ranks.append(float(fields.get(b"due") or 0) if rank is None else rank)
             self._touched[candidate.entity] = float(fields[b"updated"])
 
-    def _is_wanted(self, entity: Entity, fields: dict[bytes, bytes]) -> bool:
+    def _is_wanted(self, entity: Entity, fields: dict[bytes, Any]) -> bool:
         op = self._op
         expires, due = fields.get(b"expires"), fields.get(b"due")
         return (
@@ -390,7 +390,7 @@ def _member(part: Range, kind: str, id: str) -> bytes | None:
     return start + (sortable(part.status) if part.status else b"") + id.encode()
 
 
-def _belongs(part: Range, candidate: Candidate, fields: dict[bytes, bytes]) -> bool:
+def _belongs(part: Range, candidate: Candidate, fields: dict[bytes, Any]) -> bool:
     """Whether the entity is what this index says of it."""
     due = fields.get(b"due_at") or fields.get(b"due")
     return (

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import Any
 
 import msgspec
 
+from stateward.engine import MINUTE
 from stateward.ops import Applied, Entry, Head, Lease, Value
 
 _decode_parts = msgspec.json.Decoder(list[str]).decode
@@ -17,13 +19,33 @@ def head_of(flat: Sequence[bytes], now: float) -> tuple[Head, bool]:
     return head_from(fields_in(flat), now)
 
 
-def fields_in(flat: Sequence[bytes]) -> dict[bytes, bytes]:
-    """What `HGETALL` answers, by field."""
+def fields_in(flat: Sequence[bytes]) -> dict[bytes, Any]:
+    """What `HGETALL` answers, by field; also what the tip stands for, as numbers."""
     parts = iter(flat)
-    return dict(zip(parts, parts, strict=True))
+    fields: dict[bytes, Any] = dict(zip(parts, parts, strict=True))
+    tip = fields.get(b"tip")
+    if tip is not None:
+        version, commits, updated, expires, retain, _, _, size = TIP.unpack_from(tip)
+        fields[b"version"], fields[b"commits"], fields[b"updated"] = version, commits, updated
+        fields[b"expires"], fields[b"retain"] = expires, retain
+        fields[b"stamp"] = tip[TIP.size : TIP.size + size]
+    return fields
 
 
-def head_from(fields: dict[bytes, bytes], now: float) -> tuple[Head, bool]:
+TIP = Struct("<7dI")  # which the stamp follows: see `commit.lua`
+TOUCH = ("created", "updated", "owner", "tip")  # what `touch_of` is to be told of a head
+
+
+def touch_of(fields: Sequence[bytes | None]) -> tuple[int, str] | None:
+    """The minute in which an entity was touched last, and its owner; None: it is not there."""
+    created, updated, owner, tip = fields
+    if created is None:
+        return None
+    moment = float(updated or 0) if tip is None else TIP.unpack_from(tip)[2]
+    return int(moment // MINUTE), (owner or b"").decode()
+
+
+def head_from(fields: dict[bytes, Any], now: float) -> tuple[Head, bool]:
     """The same from its fields."""
     get = fields.get
     expires = get(b"expires")
@@ -55,7 +77,7 @@ def head_from(fields: dict[bytes, bytes], now: float) -> tuple[Head, bool]:
     return head, True
 
 
-def gone_head(fields: dict[bytes, bytes]) -> Head:
+def gone_head(fields: dict[bytes, Any]) -> Head:
     """What is said of an entity that does not exist."""
     return Head(
         commits=int(fields.get(b"commits", b"0")),
@@ -64,7 +86,7 @@ def gone_head(fields: dict[bytes, bytes]) -> Head:
     )
 
 
-def _lease(fields: dict[bytes, bytes]) -> Lease:
+def _lease(fields: dict[bytes, Any]) -> Lease:
     """The lease as others may see it: whoever knew the nonce could pass for the holder."""
     return Lease(
         int(fields[b"token"]),
@@ -134,7 +156,7 @@ def all_values(flat: Sequence[bytes]) -> dict[str, Value]:
 
 def head_for_backup(head: Head, flat: Sequence[bytes]) -> Head:
     """With what nobody else needs to know."""
-    fields = dict(zip(flat[::2], flat[1::2], strict=True))
+    fields = fields_in(flat)
     stamp, token = fields.get(b"base_stamp", b"").decode(), int(fields.get(b"token") or 0)
     return msgspec.structs.replace(head, base_stamp=stamp, token=token)
 

@@ -77,7 +77,7 @@ class Traits(NamedTuple):
     seen: Latest[
         Entity, str
     ]  # entities that were written before: probably they exist, and are theirs
-    touched: Latest[Entity, Touched]  # what the index was told of them last
+    touched: Latest[Entity, Touched]  # what the index of a cluster was told of them last
     members: SeenMembers  # what listings probably find
     filled: set[str]  # namespaces that have all they hold in every index
 
@@ -89,11 +89,6 @@ class Traits(NamedTuple):
         """The minute it probably is on the server."""
         now = self.server.world.now() if self.clock is None else self.clock()
         return int(now // MINUTE)
-
-    def turns(self, entity: Entity) -> bool:
-        """Whether the index is probably to be told of an entity: it is another minute."""
-        told = self.touched.get(entity)
-        return told is None or told.minute != self.minute()
 
     def owner_of(self, op: Commit) -> str | None:
         """Who probably has it; None: the commit does not say, and on a cluster nobody asks."""

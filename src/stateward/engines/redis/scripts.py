@@ -28,7 +28,6 @@ CONSTANTS = {
 class Script(NamedTuple):
     """One file."""
 
-    name: str
     text: str
     sha: str
 
@@ -41,19 +40,21 @@ def _load(*names: str) -> Script:
     if used:
         numbers = ", ".join(f"{CONSTANTS[name]:.17g}" for name in used)
         text = f"local {', '.join(used)} = {numbers}\n{text}"
-    name = names[0]
-    return Script(name, text, script_digest(text))
+    return Script(text, script_digest(text))
 
 
-APPEND = _load("append")
-COMMIT = _load("commit", "commit_refusals", "commit_index", "commit_restore", "commit_writes")
-FETCH = _load("fetch")
-DOCUMENTS = _load("documents")
-SWEEP = _load("sweep")
+APPEND = _load("tip", "append", "append_one")
+APPENDS = _load("tip", "append", "append_all")
+COMMIT = _load(
+    "tip", "commit", "commit_refusals", "commit_index", "commit_restore", "commit_writes"
+)
+FETCH = _load("tip", "fetch")
+DOCUMENTS = _load("tip", "documents")
+SWEEP = _load("tip", "sweep")
 UNLIST = _load("unlist")
 INDEX = _load("index")
 UNINDEX = _load("unindex")
 RECENT = _load("recent")
-ENTER = _load("enter")
+ENTER = _load("tip", "enter")
 
-ALL = (APPEND, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT, ENTER)
+ALL = (APPEND, APPENDS, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT, ENTER)

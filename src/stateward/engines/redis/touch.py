@@ -15,6 +15,7 @@ from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.commit import commit, next_owner, touched_at
 from stateward.engines.redis.index import touches, write_steps
 from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.outcomes import TOUCH, touch_of
 from stateward.engines.redis.plans import Plan, Touched, Traits, carried_out
 from stateward.ops import Applied, Commit, CommitOutcome, Drop, Restore
 
@@ -62,12 +63,12 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
 def _put_right(op: Commit, traits: Traits, told: int) -> Plan[None]:
     """What the index says of an entity that was not touched after all, but perhaps by others."""
     keys = keys_of(op.entity)
-    look = PipelineStep(keys.head, (("HMGET", keys.head, "created", "updated", "owner"),))
+    look = PipelineStep(keys.head, (("HMGET", keys.head, *TOUCH),))
     for sign in ("=", ">"):  # and up again, if others have touched it meanwhile
-        ((created, updated, owner),) = (yield (look,))[0]
-        if created is None:
+        found = touch_of((yield (look,))[0][0])
+        if found is None:
             return
-        minute, name = int(float(updated) // MINUTE), (owner or b"").decode()
+        minute, name = found
         if sign == "=" and minute == told and op.owner in (None, name):
             return
         yield write_steps(touches(op.entity, keys, name, minute, sign), traits.at())

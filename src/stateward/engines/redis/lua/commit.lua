@@ -4,15 +4,23 @@
 -- and nothing else make the hash tag and all keys of an entity live in one slot. Times are
 -- seconds since the epoch with six decimals; bodies and values are JSON text, byte for byte.
 --
---   1 stateward:{<tag>}         hash  the head: owner, status, label, due, retain, expires, created,
---                                     updated, version, stamp, base, base_stamp, holes, commits, life,
---                                     dropped, token, nonce, holder, granted, until; a missing or
---                                     empty field is the default. expires: '' never, '0' dropped (what
---                                     remains is a tombstone). Also ops_from and ops_at (where :ops
---                                     began), keys_from and keys_at (where :keys began), sweep (its
---                                     score in the sweep index) and easy (until when append.lua need
---                                     not look at that); on a cluster due_at, if the index has another
---                                     time than due
+--   1 stateward:{<tag>}         hash  the head: tip, owner, status, label, due, created, base, base_stamp,
+--                                     holes, life, dropped, token, nonce, holder, granted, until; a
+--                                     missing or empty field is the default. Also ops_from and ops_at
+--                                     (where :ops began), keys_from and keys_at (where :keys began) and
+--                                     sweep (its score in the sweep index); on a cluster due_at, if the
+--                                     index has another time than due.
+--                                     tip: version, commits, updated, expires (0: never), retain (0: for
+--                                     ever), easy (until when append.lua need not look at the sweep
+--                                     index), filed: each 8 bytes, a double, little-endian; the length
+--                                     of stamp, 4 bytes; stamp; and top, the greatest op that was ever
+--                                     applied, or nothing if that is the stamp. The ops of appends to
+--                                     entries after filed are in their marks alone, all others in :ops.
+--                                     What was dropped has no tip, but commits, updated, top, and 0 in
+--                                     expires. Before format 3 no head had one: version, stamp, commits,
+--                                     updated, expires, retain and easy were fields. The first commit to
+--                                     such a head makes the tip, and leaves the word tip in expires: the
+--                                     scripts of before fail at it, and write nothing.
 --   2 stateward:{<tag>}:log     list  one body an entry, from number base + 1 on; '' was removed
 --   3 stateward:{<tag>}:marks   list  one mark an entry: '' within an append, and on its last entry
 --                                     "<at> - <op>" or, with a key, "<at> <length of op> <op><key>"
@@ -20,7 +28,7 @@
 --                                     <op><key><note>"
 --   4 stateward:{<tag>}:docs    hash  =<name>: the value; @<name>: "<version> <updated> <log> <stamp>"
 --   5 stateward:{<tag>}:names   zset  the documents' names, all with score 0: sorted by bytes
---   6 stateward:{<tag>}:ops     hash  <op>: its outcome; FF: filling, see commit_index.lua. As many are in
+--   6 stateward:{<tag>}:ops     hash  <op>: its outcome; FF: filling, see commit_index.lua. More are in
 --   7 stateward:{<tag>}:ops2    hash  which is what :ops was before it was last put aside
 --   8 stateward:{<tag>}:keys    hash  <key>: "<version> <at> <digest of the bodies> <op>"
 --   9 stateward:{<tag>}:keys2   hash  what :keys was before it was last put aside
@@ -76,6 +84,8 @@
 
 local call = redis.call
 local SPAN = 1000 -- arguments that unpack() surely takes
+-- Fields that the tip has taken the place of.
+local MOVED = {'version', 'stamp', 'commits', 'updated', 'retain', 'easy', 'top'}
 
 local head, log, marks, docs, names = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local op, flags = ARGV[1], ARGV[3]
@@ -93,11 +103,26 @@ end
 
 local function text(seconds) return string.format('%.6f', seconds) end
 local function whole(number) return string.format('%.0f', number) end
+local function exact(number) return string.format('%.17g', number) end
 
 local h = call('HMGET', head, 'expires', 'owner', 'status', 'label', 'due', 'retain', 'created',
   'version', 'stamp', 'base', 'base_stamp', 'holes', 'commits', 'life', 'dropped', 'token', 'nonce',
   'holder', 'granted', 'until', 'ops_from', 'ops_at', 'keys_from', 'keys_at', 'sweep',
-  'due_at', 'updated')
+  'due_at', 'updated', 'tip', 'top')
+local tip, filed, top = h[28], 0, h[29] or ''
+if tip then
+  local its_expires, its_retain, _
+  h[8], h[13], h[27], its_expires, its_retain, _, filed, h[9], top = tip_of(tip)
+  h[1] = its_expires > 0 and exact(its_expires) or ''
+  h[6] = its_retain > 0 and exact(its_retain) or ''
+elseif h[14] and not h[29] then -- a head from before there were tips: all ops are in :ops
+  filed = tonumber(h[8] or 0)
+  for _, ops in ipairs({KEYS[6], KEYS[7]}) do
+    for _, its in ipairs(call('HKEYS', ops)) do
+      if its ~= '\255' and above(its, top) then top = its end
+    end
+  end
+end
 local expires, owner, status, label = h[1] or '', h[2] or '', h[3] or '', h[4] or ''
 local due, retain, created = h[5] or '', h[6] or '', h[7]
 local version, stamp = tonumber(h[8] or 0), h[9] or ''
@@ -114,6 +139,34 @@ local minute = math.floor(now / MINUTE)
 local indexed = created and {owner = owner, status = status, due = due, -- also when it has expired
   touched = math.floor(h[27] / MINUTE)}
 local next_life = h[14] and life + 1 or 0
+
+-- The ops that the marks alone remember, as far as they must be, each before its outcome.
+local unfiled
+local function unfiled_ops()
+  if unfiled then return unfiled end
+  unfiled = {}
+  local length, count = tonumber(h[8] or 0), 0
+  local seq = length
+  while seq > filed do
+    local first = math.max(filed + 1, seq - SPAN + 1)
+    local some = call('LRANGE', marks, first - length - 1, seq - length - 1)
+    for i = #some, 1, -1 do
+      local its_at, size, rest = string.match(some[i], '^(%S+) (%S+) (.*)$')
+      if its_at then
+        local age = now - its_at
+        if count >= OPS_KEPT and age >= (count >= OPS_MOST and CALL_SECONDS or OPS_SECONDS) then
+          return unfiled
+        end
+        count = count + 1
+        unfiled[2 * count - 1] = size == '-' and rest or string.sub(rest, 1, string.match(size, '^%d+'))
+        unfiled[2 * count] = whole(first + i - 1) .. ' ' .. its_at .. ' 0'
+      end
+    end
+    seq = first - 1
+  end
+  return unfiled
+end
+
 if not exists then -- what a new life begins with
   expires, owner, status, label, due, retain, stamp, base_stamp = '', '', '', '', '', '', '', ''
   version, base, holes, due_at = 0, 0, 0, ''

@@ -64,6 +64,8 @@ local function touch(old, new)
   end
 end
 
+if files then unfiled_ops() end -- before any of the marks go
+
 local function remember(outcome)
   local count = commits - ops_from
   if count >= OPS_KEPT and now - ops_at >= (count >= OPS_MOST and CALL_SECONDS or OPS_SECONDS) then
@@ -72,8 +74,19 @@ local function remember(outcome)
     ops_from, ops_at, count = commits, now, 0
   end
   if commits == 0 then ops_at = now end
+  if is_new then top = op end
+  local added = 1
+  if files then
+    for from = 1, #unfiled, SPAN do
+      call('HSET', KEYS[6], unpack(unfiled, from, math.min(from + SPAN - 1, #unfiled)))
+    end
+    added = added + #unfiled / 2
+    filed = version
+  end
   call('HSET', KEYS[6], op, outcome)
   -- A small hash is a list that the server searches from its start: 4 µs a look when it has 300
   -- fields. A long value makes it a table. No op has this name: it is no text.
-  if count == OPS_KEPT then call('HSET', KEYS[6], '\255', string.rep(' ', 80)) end
+  if count >= OPS_KEPT and count - added < OPS_KEPT then
+    call('HSET', KEYS[6], '\255', string.rep(' ', 80))
+  end
 end

@@ -27,12 +27,26 @@ if exists and ARGV[4] ~= '' and string.sub(ARGV[4], 2) ~= owner then return {'N'
 
 for _ = 1, tonumber(take()) do read(take()) end
 
-local known = call('HGET', KEYS[6], op)
-if not known and ops_from > 0 then known = call('HGET', KEYS[7], op) end
+-- WAIT only covers what this connection wrote: without a write it would cover nothing.
+local function write_for_replicas()
+  if not string.find(flags, 'r', 1, true) then return end
+  call('HSET', head, tip and 'tip' or 'commits', tip or whole(commits))
+end
+
+local known
+local is_new = above(op, top) -- than which no op was greater
+if not is_new then
+  known = call('HGET', KEYS[6], op) or ops_from > 0 and call('HGET', KEYS[7], op)
+  if not known then
+    local ops = unfiled_ops()
+    for i = 1, #ops, 2 do
+      if ops[i] == op then known = ops[i + 1] end
+    end
+  end
+end
 local first_check = next_arg
 if known then
-  -- WAIT only covers what this connection wrote: without a write it would cover nothing.
-  if string.find(flags, 'r', 1, true) then call('HSET', head, 'commits', whole(commits)) end
+  write_for_replicas()
   return {'D', 1, known, exists and 1 or 0, seen(), values}
 end
 
@@ -46,6 +60,7 @@ local first_write = next_arg
 
 local final_owner = exists and owner or string.sub(ARGV[4], 2)
 local drops, leases, touches = false, nil, not exists or indexed.touched ~= minute
+local files = not exists or not is_new -- the ops that only the marks have: those must go, or another comes
 local heads -- where the words of SetHead begin
 local restores -- where the words of Restore begin
 local sizes = {P = 2, D = 1, T = 1, Q = 3, N = 3, L = 2, H = 6, X = 0}
@@ -54,6 +69,7 @@ while next_arg <= #ARGV do
   if kind == 'A' then
     local count, key, digest = tonumber(take()), take(), take()
     take() -- the note
+    files = true
     if key ~= '' and exists then
       key = string.sub(key, 2)
       local keyed = call('HGET', KEYS[8], key) or call('HGET', KEYS[9], key)
@@ -61,9 +77,7 @@ while next_arg <= #ARGV do
         local v, keyed_at, keyed_digest, keyed_op = string.match(keyed, '^(%d+) (%S+) (%S+) (.*)$')
         if tonumber(keyed_at) > now - KEY_SECONDS and tonumber(v) > version - KEYS_KEPT then
           if keyed_digest == digest then
-            if string.find(flags, 'r', 1, true) then
-              call('HSET', head, 'commits', whole(commits))
-            end
+            write_for_replicas()
             return {'D', 0, v .. ' ' .. keyed_at .. ' 0 ' .. keyed_op, 1, seen(), values}
           end
           return {'K', key, v, 1, seen(), values}
@@ -79,6 +93,7 @@ while next_arg <= #ARGV do
   else
     if kind == 'Q' or kind == 'N' or kind == 'L' then leases = next_arg - 1 end
     if kind == 'X' then drops, touches = true, true end
+    if kind == 'X' or kind == 'T' then files = true end
     if kind == 'H' then
       touches, heads = true, next_arg
       if ARGV[next_arg + 2] ~= '' then final_owner = string.sub(ARGV[next_arg + 2], 2) end

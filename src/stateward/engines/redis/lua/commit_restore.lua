@@ -15,7 +15,7 @@ if restores then
   end
 
   -- The first write is one that a server without memory refuses: later ones it would let pass.
-  call('HSET', head, 'commits', is.commits)
+  call('HSET', head, 'life', whole(life))
   if not continued then
     call('UNLINK', head, log, marks, docs, names, KEYS[6], KEYS[7], KEYS[8], KEYS[9])
     life, base, holes, keys_from, keys_at = next_life, tonumber(is.base), 0, 0, ''
@@ -112,14 +112,16 @@ if restores then
   local its_dropped = dropped ~= '' and dropped or '0'
   if is.dropped ~= '' and tonumber(is.dropped) > tonumber(its_dropped) then its_dropped = is.dropped end
   if is.token ~= '' and tonumber(is.token) > tonumber(token ~= '' and token or 0) then token = is.token end
-  call('HSET', head, 'owner', is.owner, 'status', is.status, 'label', is.label, 'due', is.due,
-    'retain', is.retain, 'expires', is.expires, 'created', is.created, 'updated', is.updated,
-    'version', is.version, 'stamp', is.stamp, 'base', is.base, 'base_stamp', is.base_stamp,
-    'holes', whole(holes), 'commits', is.commits, 'life', whole(life),
+  -- The first append goes through this script, which finds out until when it is easy.
+  local its_tip = tip_from(is.version, is.commits, is.updated, tonumber(is.expires) or 0,
+    tonumber(is.retain) or 0, 0, is.version, is.stamp, top)
+  call('HDEL', head, unpack(MOVED))
+  call('HSET', head, 'tip', its_tip, 'expires', 'tip', 'owner', is.owner, 'status', is.status,
+    'label', is.label, 'due', is.due, 'created', is.created,
+    'base', is.base, 'base_stamp', is.base_stamp, 'holes', whole(holes), 'life', whole(life),
     'dropped', its_dropped ~= '0' and its_dropped or '', 'token', token, 'nonce', '', 'holder', '',
     'granted', '', 'until', '', 'ops_from', whole(ops_from), 'ops_at', text(ops_at),
-    'keys_from', whole(keys_from), 'keys_at', keys_at, 'sweep', sweep, 'due_at', '',
-    'easy', '0') -- the first append goes through this script, which finds that out
+    'keys_from', whole(keys_from), 'keys_at', keys_at, 'sweep', sweep, 'due_at', '')
   call('PUBLISH', head, is.version)
   local outcome = is.version .. ' ' .. at .. ' ' .. (exists and 0 or 1) .. ' ' .. is.stamp
   return #values == 0 and outcome or {'A', outcome, values}

@@ -19,7 +19,7 @@ if drops then
   remember(outcome)
   commits = commits + 1
   call('HSET', head, 'life', whole(next_life), 'commits', whole(commits), 'dropped', at, 'updated', at,
-    'expires', '0', 'token', token, 'ops_from', whole(ops_from), 'ops_at', text(ops_at),
+    'expires', '0', 'top', top, 'token', token, 'ops_from', whole(ops_from), 'ops_at', text(ops_at),
     'sweep', keeps_index and text(now + GRACE) or sweep)
   if keeps_index then call('ZADD', KEYS[18], text(now + GRACE), ARGV[10]) end
   call('PUBLISH', head, '0')
@@ -244,12 +244,12 @@ if touches then
   index(indexed, is)
   touch(indexed, is)
 end
-local fields = {'updated', at, 'commits', whole(commits), 'version', whole(version), 'stamp', stamp,
-  'expires', expires}
+local fields = {'tip', ''} -- and owner: where append.lua finds them soonest
 local function save(name, value)
   local n = #fields
   fields[n + 1], fields[n + 2] = name, value
 end
+if not exists and owner ~= '' then save('owner', owner) end
 
 if keeps_index then
   if expires == '' then
@@ -272,6 +272,7 @@ elseif sweep ~= (h[25] or '') or not exists then
 end
 if due_at ~= (h[26] or '') then save('due_at', due_at) end
 
+if not exists or not tip then save('expires', 'tip') end
 if not exists then
   save('created', at)
   save('life', whole(next_life))
@@ -279,8 +280,6 @@ if not exists then
   save('ops_from', whole(ops_from))
   save('ops_at', text(ops_at))
   if token ~= '' then save('token', token) end
-  if retain ~= '' then save('retain', retain) end
-  if owner ~= '' then save('owner', owner) end
   if status ~= '' then save('status', status) end
   if label ~= '' then save('label', label) end
   if due ~= '' then save('due', due) end
@@ -299,7 +298,7 @@ else
   if keys_at ~= (h[24] or '') then save('keys_from', whole(keys_from)) save('keys_at', keys_at) end
   if not plain then
     changed('owner', owner, h[2]) changed('status', status, h[3]) changed('label', label, h[4])
-    changed('due', due, h[5]) changed('retain', retain, h[6])
+    changed('due', due, h[5])
     changed('token', token, h[16]) changed('nonce', nonce, h[17]) changed('holder', holder, h[18])
     changed('granted', granted, h[19]) changed('until', held_until, h[20])
     if base ~= tonumber(h[10] or 0) then save('base', whole(base)) save('base_stamp', base_stamp) end
@@ -310,9 +309,11 @@ end
 -- Until then append.lua may do without looking at the sweep index.
 local easy = 9e15
 if expires ~= '' and keeps_index then
-  easy = tonumber(sweep) - 0.9 * GRACE - tonumber(retain)
+  easy = tonumber(sweep) - 0.9 * GRACE - (tonumber(retain) or 0)
 end
-save('easy', text(easy))
+fields[2] = tip_from(version, commits, now, tonumber(expires) or 0, tonumber(retain) or 0, easy, filed,
+  stamp, top)
+if exists and not tip then call('HDEL', head, unpack(MOVED)) end
 call('HSET', head, unpack(fields))
 
 if stamp == op or (indexed and not exists) then call('PUBLISH', head, whole(version)) end

@@ -7,7 +7,11 @@
 -- ANSWER: name, value and meta of each; at most one more than the limit says that there are more.
 
 local call = redis.call
-local h = call('HMGET', KEYS[1], 'created', 'expires', 'owner')
+local h = call('HMGET', KEYS[1], 'created', 'expires', 'owner', 'tip')
+if h[4] then
+  local _, _, _, expires = tip_of(h[4])
+  h[2] = expires > 0 and expires or ''
+end
 if not h[1] or (ARGV[1] ~= '' and string.sub(ARGV[1], 2) ~= (h[3] or '')) then return {} end
 local now = tonumber(ARGV[2])
 if not now then

@@ -16,7 +16,8 @@ end
 
 for i = 4, #ARGV do
   local id = ARGV[i]
-  local h = call('HMGET', ARGV[1] .. quoted(id) .. '}', 'created', 'updated', 'owner')
+  local h = call('HMGET', ARGV[1] .. quoted(id) .. '}', 'created', 'updated', 'owner', 'tip')
+  if h[4] then h[2] = select(3, tip_of(h[4])) end
   if h[1] then
     local minute, owner = math.floor(h[2] / MINUTE), h[3] or ''
     entered = entered + call('ZADD', KEYS[1], 'NX', minute, id)

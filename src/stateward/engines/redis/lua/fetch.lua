@@ -18,6 +18,10 @@ local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
 local head = call('HGETALL', KEYS[1])
 local h = {}
 for i = 1, #head, 2 do h[head[i]] = head[i + 1] end
+if h.tip then
+  local version, _, _, _, _, _, _, stamp = tip_of(h.tip)
+  h.version, h.stamp = version, stamp
+end
 if not h.created then return {head, 0, {}, {}, {}} end
 local version, base = tonumber(h.version or 0), tonumber(h.base or 0)
 

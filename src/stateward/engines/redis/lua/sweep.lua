@@ -18,7 +18,11 @@ if not now then
   now = time[1] + time[2] / 1000000
 end
 
-local h = call('HMGET', head, 'expires', 'updated', 'owner', 'status', 'created', 'due', 'due_at')
+local h = call('HMGET', head, 'expires', 'updated', 'owner', 'status', 'created', 'due', 'due_at', 'tip')
+if h[8] then
+  local _, _, updated, expires = tip_of(h[8])
+  h[1], h[2] = expires > 0 and expires or '', updated
+end
 local owner, status = h[3] or '', h[4] or ''
 local due = (h[7] and h[7] ~= '') and h[7] or h[6] or ''
 local inline = #KEYS > 10

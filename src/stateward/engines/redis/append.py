@@ -1,0 +1,67 @@
+"""An everyday append: its words for `append.lua`, and the commands that carry them."""
+
+from __future__ import annotations
+
+from stateward.engines.redis.client.wire import Command, Word
+from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.scripts import APPEND, APPENDS
+from stateward.ops import Append, Commit, Fence, LogAt, digest_of
+
+MOST_AT_ONCE = 1000  # bodies that one command of a script takes without being split
+
+
+def append_command(op: Commit, clock: str, told: int | None) -> Command | None:
+    """The short form, for a commit that only appends and checks nothing unusual.
+
+    On a cluster `told` is the minute that the index has of the entity.
+    """
+    words = append_words(op, clock, told)
+    if words is None:
+        return None
+    keys = keys_of(op.entity)
+    if told is None:
+        return ("EVALSHA", APPENDS.sha, 1, keys.head, len(words), *words)
+    append = op.writes[0]
+    assert type(append) is Append
+    given = (*keys.own[:3], *keys.own[5 : 7 if append.key is None else 9])
+    return ("EVALSHA", APPEND.sha, len(given), *given, *words)
+
+
+def append_words(op: Commit, clock: str, told: int | None) -> tuple[Word, ...] | None:
+    """What `append.lua` is told; None if the commit does, or asks, anything else."""
+    if len(op.writes) != 1 or op.reading:
+        return None
+    append = op.writes[0]
+    if type(append) is not Append or not 0 < len(append.bodies) <= MOST_AT_ONCE:
+        return None
+    version = stamp = token = nonce = ""
+    for check in op.checks:
+        if type(check) is LogAt and not version:
+            version, stamp = f"={check.version}", maybe(check.stamp)
+        elif type(check) is Fence and not token:
+            token, nonce = str(check.token), check.nonce
+        else:
+            return None
+    key = append.key
+    where = "" if told is None else f"c{told}"
+    unusual: tuple[str, ...] = (where,)
+    if clock or version or token or key is not None or append.note is not None:
+        mark = "" if key is None else digest(append.bodies) + key
+        unusual = (f"{where}+", clock, version, stamp, token, nonce, mark)
+    if append.note is not None:
+        unusual = (unusual[0] + "n", *unusual[1:], append.note)
+    return (op.op, maybe(op.owner), *unusual, *append.bodies)
+
+
+def maybe(word: str | None) -> str:
+    """A word that may be missing: nothing and an empty one can be told apart."""
+    return "" if word is None else f"={word}"
+
+
+def digest(bodies: tuple[str, ...]) -> str:
+    """The number that every engine knows an append's bodies by, always in 16 characters."""
+    return hex_of(digest_of(bodies))
+
+
+def hex_of(number: int) -> str:
+    return f"{number & 0xFFFF_FFFF_FFFF_FFFF:016x}"

@@ -1,0 +1,293 @@
+"""Remembered ops: an everyday append is known by its mark alone, and still stored only once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from servers.redis import RedisServer
+
+from stateward.engines.redis.engine import RedisEngine
+from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.settings import parse_server
+from stateward.engines.registry import parse
+from stateward.ops import (
+    Append,
+    Applied,
+    Commit,
+    Drop,
+    Duplicate,
+    Entity,
+    Fetch,
+    Fetched,
+    KeyReused,
+    List,
+    Listed,
+    Log,
+    Op,
+    Outcome,
+    Put,
+    Sweep,
+    Swept,
+    Trim,
+    Write,
+)
+from stateward.world import World
+
+WORLD = World()
+DAY = 86_400.0
+
+
+class Clock:
+    now = 1_700_000_100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@asynccontextmanager
+async def opened(server: RedisServer, clock: Clock | None = None) -> AsyncIterator[RedisEngine]:
+    engine = RedisEngine(parse_server(parse(server.url), WORLD), clock)
+    await engine.open()
+    try:
+        yield engine
+    finally:
+        await engine.close()
+
+
+def new_thread() -> Entity:
+    return Entity("ops", "thread", WORLD.new_id())
+
+
+def commit(entity: Entity, *writes: Write, op: str | None = None) -> Commit:
+    return Commit(entity, op or WORLD.new_op(), writes or (Append(('"1"', '"2"')),))
+
+
+async def only(engine: RedisEngine, op: Op) -> Outcome:
+    return (await engine.execute((op,)))[0]
+
+
+async def version_of(engine: RedisEngine, entity: Entity) -> int:
+    fetched = await only(engine, Fetch(entity))
+    assert isinstance(fetched, Fetched)
+    return fetched.head.version
+
+
+def length_of(server: RedisServer, key: str) -> int:
+    return int(server.ask("HLEN", key)[1:])
+
+
+async def stored(engine: RedisEngine, *commits: Commit) -> list[Applied]:
+    """One after the other, and everyone of them."""
+    outcomes = []
+    for each in commits:
+        outcome = await only(engine, each)
+        assert isinstance(outcome, Applied)
+        outcomes.append(outcome)
+    return outcomes
+
+
+async def check_known(engine: RedisEngine, commits: list[Commit], first: list[Applied]) -> None:
+    """Each is answered as it was at first, and nothing is stored."""
+    for again, outcome in zip(commits, first, strict=True):
+        duplicate = await only(engine, again)
+        assert isinstance(duplicate, Duplicate)
+        assert duplicate.own
+        assert duplicate.first == outcome
+
+
+async def test_everyday_appends_are_known_by_their_marks(valkey: RedisServer) -> None:
+    async with opened(valkey) as engine:
+        thread = new_thread()
+        ops = keys_of(thread).own[5]
+        commits = [
+            commit(thread, Append(('"0"',), key="k")),
+            commit(thread),
+            commit(thread, Append(('"3"',), key="k3")),
+            commit(thread, Append(('"4"',), note='"a note"')),
+            commit(thread, Append(('"5"',), key="k5", note='"a note"')),
+            commit(thread, Append(('"6"', '"7"', '"8"'))),
+        ]
+        first = await stored(engine, *commits)
+        assert length_of(valkey, ops) == 1  # that which created it
+        await check_known(engine, commits, first)
+        assert await version_of(engine, thread) == 9
+
+
+async def test_a_first_try_that_arrives_after_its_repetition_is_not_stored(
+    valkey: RedisServer,
+) -> None:
+    """It was held up on its way; meanwhile another process has tried again, and others went on."""
+    async with opened(valkey) as engine, opened(valkey) as other:
+        thread = new_thread()
+        await stored(engine, commit(thread))
+        late, later = commit(thread), commit(thread)
+        await stored(other, later, late, commit(thread))
+        assert isinstance(await only(engine, late), Duplicate)
+        assert isinstance(await only(engine, later), Duplicate)
+        assert await version_of(engine, thread) == 8
+
+
+@pytest.mark.parametrize("order", ["reversed", "in turns"])
+async def test_ops_in_another_order_than_they_were_drawn_in_are_stored_once(
+    valkey: RedisServer, order: str
+) -> None:
+    async with opened(valkey) as engine:
+        thread = new_thread()
+        drawn = [commit(thread) for _ in range(80)]
+        commits = drawn[::-1] if order == "reversed" else drawn[::2] + drawn[1::2]
+        first = await stored(engine, *commits)
+        await check_known(engine, commits, first)
+        assert await version_of(engine, thread) == 160
+
+
+async def test_ops_are_known_after_their_entries_are_gone(valkey: RedisServer) -> None:
+    async with opened(valkey) as engine:
+        trimmed, dropped = new_thread(), new_thread()
+        for thread, end in ((trimmed, Trim(5)), (dropped, Drop())):
+            commits = [commit(thread) for _ in range(3)]
+            first = await stored(engine, *commits)
+            await stored(engine, commit(thread, end))
+            await check_known(engine, commits, first)
+            after = [commit(thread) for _ in range(2)]
+            later = await stored(engine, *after)
+            await check_known(engine, [*commits, *after], [*first, *later])
+        assert await version_of(engine, trimmed) == 10
+        assert await version_of(engine, dropped) == 4
+
+
+async def test_ops_are_known_in_the_life_after_their_own(valkey: RedisServer) -> None:
+    clock = Clock()
+    async with opened(valkey, clock) as engine:
+        thread = new_thread()
+        commits = [
+            Commit(thread, WORLD.new_op(), (Append(('"1"',)),), retain=10.0) for _ in range(3)
+        ]
+        first = await stored(engine, *commits)
+        clock.now += 11
+        await check_known(engine, commits, first)
+        (applied,) = await stored(engine, commit(thread))
+        assert (applied.version, applied.created) == (2, True)
+        await check_known(engine, commits, first)
+
+
+async def test_all_ops_of_a_call_s_time_are_known_however_many(valkey: RedisServer) -> None:
+    """And long after it at least the last 64."""
+    clock = Clock()
+    async with opened(valkey, clock) as engine:
+        thread = new_thread()
+        commits = [commit(thread, Append(('"1"',))) for _ in range(1200)]
+        first = await stored(engine, *commits)
+        await check_known(engine, commits[:3], first[:3])
+        clock.now += 3600
+        quiet = new_thread()
+        commits = [commit(quiet, Append(('"1"',))) for _ in range(100)]
+        first = await stored(engine, *commits)
+        clock.now += 3600
+        await check_known(engine, commits[-64:], first[-64:])
+
+
+async def test_an_outcome_with_documents_outlives_the_appends_around_it(
+    valkey: RedisServer,
+) -> None:
+    async with opened(valkey) as engine:
+        thread = new_thread()
+        written = commit(thread, Append(('"1"',)), Put("d", "1"))
+        commits = [commit(thread), commit(thread), written, commit(thread), commit(thread)]
+        first = await stored(engine, *commits)
+        assert first[2].documents == {"d": 1}
+        await stored(engine, commit(thread, Trim(2)))
+        await check_known(engine, commits, first)
+
+
+# --- what format 2 has stored -----------------------------------------------------------
+
+OLD, GONE, OVER = (Entity("old", "thread", id) for id in ("t:1", "gone", "over"))
+
+
+@pytest.fixture
+def of_before(valkey: RedisServer) -> RedisServer:
+    """A store as it was before heads had a tip, made by the scripts of that time."""
+    valkey.ask("FLUSHALL")
+    text = Path(__file__).with_name("format2.json").read_text("utf-8")
+    said = valkey.ask_all(json.loads(text))
+    assert b"-" not in said
+    return valkey
+
+
+def old(entity: Entity, op: str, *writes: Write) -> Commit:
+    return Commit(entity, op, writes or (Append(('"new"',)),), owner="u é")
+
+
+async def test_a_store_of_format_2_is_read(of_before: RedisServer) -> None:
+    async with opened(of_before, Clock()) as engine:
+        fetched = await only(engine, Fetch(OLD, "u é", Log(last=10), all_documents=True))
+        assert isinstance(fetched, Fetched)
+        head = fetched.head
+        assert fetched.lines.split("\n") == ['"2"', '"4"', '"5"']
+        assert (head.version, head.base, head.live, head.commits) == (5, 1, 3, 7)
+        assert (head.stamp, head.status, head.label, head.retain) == ("op-4", "open", "l", 3600.0)
+        assert (head.updated, head.expires) == (1_700_000_007.25, 1_700_003_607.25)
+        assert fetched.documents["vars"].json == '{"a":1}'
+        listed = await only(engine, List("old", "thread", "u é", recent=True))
+        assert isinstance(listed, Listed)
+        assert [found.entity for found in listed.entities] == [OLD]
+
+
+async def test_a_store_of_format_2_is_written(of_before: RedisServer) -> None:
+    clock = Clock()
+    async with opened(of_before, clock) as engine:
+        for op, version in (("op-3", 2), ("op-1", 4), ("op-4", 5), ("op-6", 5)):
+            again = await only(engine, old(OLD, op))
+            assert isinstance(again, Duplicate)
+            assert again.first.version == version
+        reused = await only(engine, old(OLD, "op-7", Append(('"other"',), key="k2")))
+        assert isinstance(reused, KeyReused)
+
+        # Ops that are less than one that was stored before, and greater.
+        commits = [old(OLD, "op-39"), old(OLD, "op-7"), old(OLD, "op-8"), old(OLD, "op-9")]
+        first = await stored(engine, *commits)
+        assert [outcome.version for outcome in first] == [6, 7, 8, 9]
+        await check_known(engine, commits, first)
+        fetched = await only(engine, Fetch(OLD, "u é", Log(last=10)))
+        assert isinstance(fetched, Fetched)
+        assert fetched.lines.split("\n") == ['"2"', '"4"', '"5"', *['"new"'] * 4]
+        head = fetched.head
+        assert (head.version, head.live, head.commits, head.stamp) == (9, 7, 11, "op-9")
+        assert (head.updated, head.expires) == (clock.now, clock.now + 3600)
+        assert (head.status, head.label) == ("open", "l")
+        name = keys_of(OLD).head
+        assert of_before.ask("HMGET", name, "version", "stamp", "commits", "retain", "easy") == (
+            b"*5\r\n" + b"$-1\r\n" * 5
+        )
+        assert of_before.ask("HGET", name, "expires") == b"$3\r\ntip\r\n"  # older scripts fail
+
+
+async def test_what_format_2_dropped_or_let_expire_begins_a_new_life(
+    of_before: RedisServer,
+) -> None:
+    async with opened(of_before, Clock()) as engine:
+        for entity, commits, life in ((GONE, 2, 2), (OVER, 1, 1)):
+            assert isinstance(await only(engine, old(entity, "op-1")), Duplicate)
+            (applied,) = await stored(engine, old(entity, "op-5"))
+            assert (applied.version, applied.created) == (1, True)
+            assert isinstance(await only(engine, old(entity, "op-1")), Duplicate)
+            fetched = await only(engine, Fetch(entity))
+            assert isinstance(fetched, Fetched)
+            assert (fetched.head.commits, fetched.head.life) == (commits + 1, life)
+
+
+async def test_what_has_expired_is_swept_in_either_format(of_before: RedisServer) -> None:
+    clock = Clock()
+    async with opened(of_before, clock) as engine:
+        await stored(engine, old(OLD, "op-7"))
+        clock.now += 3600 + 2 * DAY
+        swept = Swept(more=True)
+        while swept.more:
+            outcome = await only(engine, Sweep())
+            assert isinstance(outcome, Swept)
+            swept = outcome
+        assert of_before.ask("KEYS", "stateward:{*") == b"*0\r\n"
