@@ -39,7 +39,8 @@ def pages() -> list[Path]:
 
 
 def all_markdown() -> list[Path]:
-    return [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+    folders = (DOCS, ROOT / "examples")
+    return [*sorted(ROOT.glob("*.md")), *(p for it in folders for p in sorted(it.rglob("*.md")))]
 
 
 def name_of(page: Path) -> str:
