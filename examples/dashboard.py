@@ -222,7 +222,7 @@ class Life:
             beat = Beat(
                 host=REPLICAS[which],
                 pid=4000 + 11 * number,
-                version="0.1.0",
+                version="0.2.0",
                 engine="sqlite",
                 every=10.0,
                 started=self.end - DAY + first * 3600,
