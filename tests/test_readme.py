@@ -1,0 +1,116 @@
+"""Whoever copies from the README, with nothing but the wheel, gets to where it says."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import signal
+import subprocess
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from release import ROOT, environment, run
+from stateward import sync
+
+README = (ROOT / "README.md").read_text("utf-8")
+MODEL = re.compile(r"^( *)said = .*# your model goes here$", re.M)
+PATIENCE = 120.0
+
+
+def block(language: str, number: int) -> str:
+    found = re.findall(rf"^```{language}\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return str(found[number])
+
+
+def session(number: int) -> list[tuple[list[str], str]]:
+    """The commands of a console, each with what it prints."""
+    parts = re.split(r"^\$ ", block("console", number), flags=re.M)[1:]
+    return [(shlex.split(part.split("\n", 1)[0]), part.split("\n", 1)[1]) for part in parts]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "agent.py").write_text(block("python", 0), "utf-8")
+    return tmp_path
+
+
+def test_it_stays_short_and_begins_with_code() -> None:
+    assert README.count("\n") <= 140
+    assert README.index("```python") < README.index("stateward audit")
+
+
+def test_the_agent_remembers_as_the_readme_says(python: Path, folder: Path) -> None:
+    install, *commands = session(0)
+    assert install == (["pip", "install", "stateward"], "")  # which is what `python` has
+    assert len(commands) == 3
+    for (program, *words), printed in commands:
+        assert program == "python"
+        assert run(python, "-W", "error", *words, cwd=folder) == printed
+    code = "import stateward; print(stateward.__file__)"
+    origin = Path(run(python, "-I", "-c", code, cwd=folder).strip())
+    assert origin.is_relative_to(python.parent.parent)
+
+
+def test_a_conversation_survives_kill_9_in_the_middle_of_an_answer(
+    python: Path, folder: Path
+) -> None:
+    ask = (python, "-W", "error", "agent.py")
+    assert run(*ask, "request-1", "Where is my order?", cwd=folder) == "I remember 0 messages.\n"
+    text, count = MODEL.subn(
+        r"\1print('asked', flush=True)\n\1said = sys.stdin.read()", block("python", 0)
+    )
+    assert count == 1
+    (folder / "slow_model.py").write_text(text, "utf-8")
+    killed = subprocess.Popen(
+        [python, "slow_model.py", "request-2", "And when does it come?"],
+        cwd=folder,
+        env=environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with killed:
+        assert killed.stdout is not None
+        assert killed.stdout.readline() == b"asked\n"
+        killed.send_signal(signal.SIGKILL)
+    for _ in range(2):  # the client sends it again until it is answered; then once too often
+        said = run(*ask, "request-2", "And when does it come?", cwd=folder)
+        assert said == "I remember 2 messages.\n"
+    with sync.open(f"sqlite:///{folder}/agents.db", heartbeat=None) as store:
+        stored = [
+            message["content"] for message in store.thread("s-1", user="u-42").load().messages
+        ]
+    assert stored[::2] == ["Where is my order?", "And when does it come?"]
+    assert stored[1::2] == ["I remember 0 messages.", "I remember 2 messages."]
+
+
+def test_the_dashboard_shows_the_conversation(serving_python: Path, folder: Path) -> None:
+    run(serving_python, "agent.py", cwd=folder)
+    install, ((program, *words), _) = session(1)
+    assert install[0] == ["pip", "install", "stateward[server]"]  # as `serving_python` has it
+    command = [serving_python.with_name(program), *words]
+    shown = subprocess.Popen(
+        command,
+        cwd=folder,
+        env=environment() | {"BROWSER": "true %s", "PATH": os.environ["PATH"]},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with shown:
+        assert shown.stdout is not None
+        try:
+            _, _, address = shown.stdout.readline().strip().partition(": ")
+            here, _, key = address.partition("#key=")
+            with urllib.request.urlopen(here, timeout=PATIENCE) as page:
+                assert b"<title>Stateward</title>" in page.read()
+            asked = urllib.request.Request(
+                here.replace("/ui/", "/v1/threads"), headers={"authorization": f"Bearer {key}"}
+            )
+            with urllib.request.urlopen(asked, timeout=PATIENCE) as answer:
+                assert b'"s-1"' in answer.read()
+            shown.send_signal(signal.SIGINT)
+            assert shown.wait(PATIENCE) == 0
+        finally:
+            shown.kill()
