@@ -6,6 +6,7 @@ any number of sessions, in any number of processes, may work on one file.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -21,7 +22,8 @@ from stateward.engine import (
     OPS_SECONDS,
 )
 from stateward.engines.rules import blocks, extend, grant, is_fenced, is_held, released
-from stateward.engines.sqlite.fetch import Reads, sql
+from stateward.engines.sqlite.fast import FORGET_EVERY, Appends
+from stateward.engines.sqlite.fetch import sql
 from stateward.engines.sqlite.outcomes import Row
 from stateward.engines.sqlite.restore import restore
 from stateward.engines.sqlite.sweep import sweep
@@ -64,60 +66,26 @@ from stateward.ops import (
     digest_of,
 )
 
-FORGET_EVERY = 256  # commits of an entity between two looks at its remembered ops
-
 _encode = msgspec.json.Encoder().encode
 _decode_applied = msgspec.json.Decoder(Applied).decode
 
 
-class Session(Reads):
+class Session(Appends):
     """Reads and writes on a connection. Transactions of writes are the caller's (`file.py`)."""
 
-    def write(self, op: Commit | Sweep, now: float) -> Outcome:
-        """One commit or sweep, inside a transaction."""
+    def write(self, ops: Sequence[Commit | Sweep], now: float) -> list[Outcome]:
+        """Commits and sweeps, inside a transaction."""
+        done = self.append_many(ops, now) if len(ops) > 1 else [self.append_alone(ops[0], now)]
+        return [outcome or self._change(op, now) for op, outcome in zip(ops, done, strict=True)]
+
+    def _change(self, op: Commit | Sweep, now: float) -> Outcome:
         if type(op) is Commit:
-            return self._append_plain(op, now) or self._commit(op, now)
+            return self._commit(op, now)
         assert isinstance(op, Sweep)
-        return sweep(self._rows, sql, op, now)
-
-    def _append_plain(self, commit: Commit, now: float) -> CommitOutcome | None:
-        """Messages added to a conversation that exists: three statements.
-
-        None: it is something else, and nothing was written.
-        """
-        write = commit.writes[0]
-        if type(write) is not Append or write.key is not None:
-            return None
-        if len(commit.writes) > 1 or commit.checks or commit.reading:
-            return None
-        op = commit.op
-        rows = self._rows(sql.head_to_append, (op, *commit.entity))
-        if not rows:
-            return None
-        id_, owner, sweep_at, touched, life, retain, *rest = rows[0]
-        expires, version, live, commits, until, known = rest
-        if expires is not None and expires <= now:
-            return None
-        if commit.owner is not None and commit.owner != owner:
-            return NotYours()
-        if known:
-            return None
-        if retain is not None:
-            expires = max(now + retain, until)
-            if sweep_at is None or not 0 <= expires + GRACE - sweep_at <= GRACE / 10:
-                return None
-        n, count = commits + 1, len(write.bodies)
-        if n % FORGET_EVERY == 0:
-            return None
-        self._insert_entries(id_, life, version, write, op, now)
-        seq = version + count
-        self._run(sql.save_appended, (expires, now, seq, op, live + count, n, id_))
-        if touched != now // MINUTE:
-            self._run(sql.save_touched, (int(now // MINUTE), id_))
-        return Applied(seq, op, now)
+        return sweep(self.rows, sql, op, now)
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
-        rows = self._rows(sql.head, commit.entity)
+        rows = self.rows(sql.head, commit.entity)
         row = Row(*rows[0]) if rows else None
         exists = row is not None and row.exists(now)
         if exists:
@@ -143,7 +111,7 @@ class Session(Reads):
                     return held
         if row is None:
             args = (*commit.entity, commit.owner or "", now, now)
-            ((id_,),) = self._rows(sql.insert_head + " RETURNING id", args)
+            ((id_,),) = self.rows(sql.insert_head + " RETURNING id", args)
             row = Row(id_)
         elif not exists:
             self._begin_life(row, now)
@@ -159,7 +127,7 @@ class Session(Reads):
     def _known(
         self, row: Row, exists: bool, commit: Commit, before: dict[str, Value], now: float
     ) -> Duplicate | KeyReused | None:
-        rows = self._rows(sql.known_op, (row.id, commit.op, row.life, row.restored))
+        rows = self.rows(sql.known_op, (row.id, commit.op, row.life, row.restored))
         if rows:
             version, at, rest = rows[0]
             first = Applied(version, commit.op, at) if rest is None else _decode_applied(rest)
@@ -167,7 +135,7 @@ class Session(Reads):
         for write in commit.writes:
             if type(write) is not Append or write.key is None or not exists:
                 continue
-            rows = self._rows(sql.by_key, (row.id, row.life, write.key))
+            rows = self.rows(sql.by_key, (row.id, row.life, write.key))
             if not rows:
                 continue
             seq, op, digest, at = rows[0]
@@ -199,7 +167,7 @@ class Session(Reads):
         return None
 
     def _drop(self, row: Row, commit: Commit, before: dict[str, Value], now: float) -> Applied:
-        self._run(sql.forget_names, (row.id,))
+        self.run(sql.forget_names, (row.id,))
         row.expires = 0.0
         row.sweep_at = now + GRACE
         row.updated = row.dropped = now
@@ -215,7 +183,7 @@ class Session(Reads):
         if exists and not write.continued:
             row.begin_life()
         if not exists or not write.continued:
-            self._run(sql.sweep_ops, (row.id,))
+            self.run(sql.sweep_ops, (row.id,))
         for name in ("owner", "status", "label", "due", "retain", "created", "updated", "version"):
             setattr(row, name, getattr(head, name))
         row.stamp, row.base, row.base_stamp = head.stamp, head.base, head.base_stamp
@@ -223,7 +191,7 @@ class Session(Reads):
         row.restored, row.touched = head.version, int(head.updated // MINUTE)
         row.set_lease(Lease(max(row.token, head.token), "", "", 0.0, 0.0))
         row.set_expiry(head.expires)
-        row.live += restore(self._run, sql, row.id, row.life, write)
+        row.live += restore(self.run, sql, row.id, row.life, write)
         self._save(row, None)
         return Applied(head.version, head.stamp, now, created=not exists, values=before)
 
@@ -248,7 +216,7 @@ class Session(Reads):
             self._remember(row, commit.op, None, now)
             if row.indexed() == indexed:
                 args = (row.expires, now, row.version, row.stamp, row.live, row.commits, row.id)
-                self._run(sql.save_appended, args)
+                self.run(sql.save_appended, args)
             else:
                 self._save(row, indexed)
             return Applied(row.version, commit.op, now, values=before)
@@ -274,9 +242,9 @@ class Session(Reads):
             self._append(row, write, op, now)  # type: ignore[arg-type]
         elif isinstance(write, Put):
             args = (row.id, row.life, write.name, op, now, row.version, write.value)
-            ((documents[write.name],),) = self._rows(sql.put_document, args)
+            ((documents[write.name],),) = self.rows(sql.put_document, args)
         elif isinstance(write, Delete):
-            self._run(sql.delete_document, (row.id, row.life, write.name))
+            self.run(sql.delete_document, (row.id, row.life, write.name))
             documents[write.name] = 0
         elif isinstance(write, Trim):
             self._trim(row, min(write.upto, row.version), now)
@@ -284,7 +252,7 @@ class Session(Reads):
             for seq, body in write.entries.items():
                 if seq > row.version:
                     continue  # there may be no such integer in SQLite
-                changed = self._rows(
+                changed = self.rows(
                     sql.replace_body + " RETURNING 1", (body, row.id, row.life, seq, row.base)
                 )
                 row.live -= len(changed) if body is None else 0
@@ -300,32 +268,11 @@ class Session(Reads):
             _set_head(row, write, now)
 
     def _append(self, row: Row, write: Append, op: str, now: float) -> None:
-        self._insert_entries(row.id, row.life, row.version, write, op, now)
+        self.insert_entries(row.id, row.life, row.version, write, op, now)
         row.version += len(write.bodies)
         row.live += len(write.bodies)
         row.stamp = op
         row.restart_retention(now)
-
-    def _insert_entries(
-        self, id_: int, life: int, version: int, write: Append, op: str, now: float
-    ) -> None:
-        bodies, key, note = write.bodies, write.key, write.note
-        digest = None if key is None else digest_of(bodies)
-        last = version + len(bodies)
-        end = (id_, life, last, now, op, key, digest, bodies[-1])
-        if len(bodies) == 2:
-            first = (id_, life, last - 1, now, bodies[0])
-            if note is None:
-                self._run(sql.append_two, first + end)
-            else:
-                self._run(sql.append_two_noted, (*first, *end, note))
-            return
-        for number, body in enumerate(bodies[:-1], version + 1):
-            self._run(sql.append_one, (id_, life, number, now, None, None, None, body))
-        if note is None:
-            self._run(sql.append_one, end)
-        else:
-            self._run(sql.append_one_noted, (*end, note))
 
     def _begin_life(self, row: Row, now: float) -> None:
         self._keep_ops(row, row.version, now)
@@ -337,9 +284,9 @@ class Session(Reads):
         if upto <= since:
             return
         entries = (row.commits, row.id, row.life, since, upto)
-        self._run(sql.keep_last_ops, (*entries, OPS_KEPT))
-        self._run(sql.keep_recent_ops, (*entries, OPS_MOST, now - OPS_SECONDS))
-        self._run(sql.keep_recent_ops, (*entries, -1, now - CALL_SECONDS))  # however many
+        self.run(sql.keep_last_ops, (*entries, OPS_KEPT))
+        self.run(sql.keep_recent_ops, (*entries, OPS_MOST, now - OPS_SECONDS))
+        self.run(sql.keep_recent_ops, (*entries, -1, now - CALL_SECONDS))  # however many
 
     def _trim(self, row: Row, upto: int, now: float) -> None:
         if upto <= row.base:
@@ -348,9 +295,9 @@ class Session(Reads):
         self._keep_ops(row, upto, now)
         removed = upto - row.base
         if row.live != row.version - row.base:  # some were removed before
-            ((removed,),) = self._rows(sql.count_upto, (row.id, row.life, upto))
-        self._run(sql.trim_rows, (row.id, row.life, upto, now - KEY_SECONDS))
-        self._run(sql.trim_bodies, (row.id, row.life, upto))
+            ((removed,),) = self.rows(sql.count_upto, (row.id, row.life, upto))
+        self.run(sql.trim_rows, (row.id, row.life, upto, now - KEY_SECONDS))
+        self.run(sql.trim_bodies, (row.id, row.life, upto))
         row.base, row.base_stamp = upto, stamp
         row.live -= removed
 
@@ -360,15 +307,15 @@ class Session(Reads):
         n = row.commits
         if outcome is not None:
             rest = _encode(outcome).decode()
-            self._run(sql.remember_op, (row.id, op, n, now, row.version, rest))
+            self.run(sql.remember_op, (row.id, op, n, now, row.version, rest))
         if n % FORGET_EVERY == 0:
             bounds = (n - OPS_KEPT, now - CALL_SECONDS, now - OPS_SECONDS, n - OPS_MOST)
-            self._run(sql.forget_ops, (row.id, *bounds))
+            self.run(sql.forget_ops, (row.id, *bounds))
 
     def _save(self, row: Row, indexed: tuple[Any, ...] | None) -> None:
         if row.indexed() != indexed:
-            self._run(sql.save_indexed, (*row.indexed(), row.id))
-        self._run(sql.save_head, (*msgspec.structs.astuple(row)[8:], row.id))
+            self.run(sql.save_indexed, (*row.indexed(), row.id))
+        self.run(sql.save_head, (*msgspec.structs.astuple(row)[8:], row.id))
 
 
 # --- the rules that need no SQL ---------------------------------------------------------

@@ -8,6 +8,7 @@ import shutil
 import apsw
 
 from stateward.engine import Description
+from stateward.engines.sqlite.fetch import Reads
 from stateward.engines.sqlite.file import File
 
 # Counting would read a whole table; the span of its row ids is two steps down a tree.
@@ -15,7 +16,7 @@ _ROWS = "SELECT coalesce((SELECT max(id) FROM {0}) - (SELECT min(id) FROM {0}) +
 _TABLES = ("entities", "log", "documents")
 
 
-def describe(file: File, connection: apsw.Connection) -> Description:
+def describe(file: File, connection: apsw.Connection, reads: Reads) -> Description:
     """Read from the file itself."""
     try:
         synchronous = connection.pragma("synchronous")
@@ -26,7 +27,7 @@ def describe(file: File, connection: apsw.Connection) -> Description:
             "wal_bytes": _size(file.path + "-wal"),
         }
         schema = connection.pragma("user_version")
-        rows = sum(connection.execute(_ROWS.format(table)).get for table in _TABLES)
+        rows = sum(reads.rows(_ROWS.format(table), ())[0][0] for table in _TABLES)
     except apsw.Error as error:
         raise file.explain(error, "no") from error
     size = _size(file.path) + _size(file.path + "-wal")

@@ -25,9 +25,10 @@ from stateward.engines.sqlite.snapshot import Snapshot
 from stateward.engines.sqlite.watch import Watch
 from stateward.engines.sqlite.writer import Writer
 from stateward.engines.url import EngineURL
-from stateward.ops import WRITES, Append, Commit, Entity, Op, Outcome
+from stateward.ops import WRITES, Append, Commit, Entity, Fetched, Listed, Op, Outcome
 from stateward.world import World
 
+PAGE = BlockingEngine.capabilities.page
 INLINE = 256 << 10  # characters of messages that are worth staging on the event loop
 
 # What to do (operations, or the outcomes of what was staged), until when, and whom to tell.
@@ -71,7 +72,10 @@ class SqliteEngine:
         if len(ops) == 1:
             if isinstance(ops[0], WRITES):
                 return await self._write(ops, deadline)
-            return self._reader.read(ops)
+            (page,) = outcomes = self._reader.read(ops)
+            if (page.count if isinstance(page, Fetched) else rows(page)) >= PAGE:
+                await asyncio.sleep(0)  # whoever reads page after page lets others run in between
+            return outcomes
         writes = [op for op in ops if isinstance(op, WRITES)]
         if not writes:
             return self._reader.read(ops)
@@ -194,6 +198,10 @@ class _WriterThread(threading.Thread):
         self._writer.close()
 
 
+def rows(listed: Outcome) -> int:
+    return len(listed.entities) if isinstance(listed, Listed) else 0
+
+
 def are_small_appends(ops: Sequence[Op]) -> TypeGuard[Sequence[Commit]]:
     """Whether these are plain appends, and not so much that the loop would be held up."""
     size = 0
@@ -201,7 +209,7 @@ def are_small_appends(ops: Sequence[Op]) -> TypeGuard[Sequence[Commit]]:
         if type(op) is not Commit or len(op.writes) != 1:
             return False
         write = op.writes[0]
-        if type(write) is not Append:
+        if type(write) is not Append or not write.bodies:
             return False
         for body in write.bodies:
             size += len(body)

@@ -39,10 +39,12 @@ class Reads:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._run = connection.cursor().execute
+        # One cursor for all: the next statement ends one that a signal handler's exception left
+        # open, which would tie the connection to the moment it saw.
+        self.run = connection.cursor().execute
 
-    def _rows(self, query: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        return self._run(query, args).fetchall()  # to the end: an open cursor pins the WAL
+    def rows(self, query: str, args: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        return self.run(query, args).fetchall()  # to the end: an open cursor pins the WAL
 
     def read_all(self, ops: Sequence[Op], now: float) -> list[Outcome]:
         """Fetches and listings, which see one moment."""
@@ -58,7 +60,7 @@ class Reads:
         """The log versions of these entities; 0 where absent."""
         found = []
         for entity in entities:
-            rows = self._rows(sql.head, entity)
+            rows = self.rows(sql.head, entity)
             row = Row(*rows[0]) if rows else None
             found.append(row.version if row is not None and row.exists(now) else 0)
         return found
@@ -66,11 +68,11 @@ class Reads:
     def _snapshot(self, read: Callable[[], R]) -> R:
         """Several statements that see one moment."""
         try:
-            self._run("BEGIN")
+            self.run("BEGIN")
             return read()
         finally:
             if self._connection.in_transaction:
-                self._run("ROLLBACK")
+                self.run("ROLLBACK")
 
     def _read_at_once(self, op: Op, now: float) -> Outcome | None:
         """What takes one statement: the everyday load, the everyday get."""
@@ -90,14 +92,14 @@ class Reads:
             return self._fetch(op, now)
         assert isinstance(op, List)
         if op.tally is not None:
-            return tally(self._rows, op)
+            return tally(self.rows, op)
         if op.within is None:
-            return list_entities(self._rows, op, now, self._documents)
+            return list_entities(self.rows, op, now, self._documents)
         return self._list_documents(op, now)
 
     def _fetch_tail(self, op: Fetch, log: Log, last: int, now: float) -> Fetched | NotYours | None:
         """The newest entries; None if one statement cannot tell them."""
-        rows = self._rows(sql.head_and_tail, (last, *op.entity))
+        rows = self.rows(sql.head_and_tail, (last, *op.entity))
         if not rows:
             return _absent(None, log)
         head = head_of(rows[0])
@@ -115,7 +117,7 @@ class Reads:
 
     def _fetch_document(self, op: Fetch, now: float) -> Fetched | NotYours:
         """One document with its head."""
-        rows = self._rows(sql.head_and_document, (op.documents[0], *op.entity))
+        rows = self.rows(sql.head_and_document, (op.documents[0], *op.entity))
         if not rows:
             return _absent(None, None)
         head = head_of(rows[0])
@@ -130,14 +132,14 @@ class Reads:
         return Fetched(head, documents=stored, unchanged=unchanged)
 
     def _fetch(self, op: Fetch, now: float) -> Fetched | NotYours:
-        rows = self._rows(sql.head, op.entity)
+        rows = self.rows(sql.head, op.entity)
         row = Row(*rows[0]) if rows else None
         if row is None or not row.exists(now):
             return _absent(None if row is None else row.head(), op.log)
         if op.owner is not None and op.owner != row.owner:
             return NotYours()
         if op.all_documents:
-            rows = self._rows(sql.all_documents, (row.id, row.life))
+            rows = self.rows(sql.all_documents, (row.id, row.life))
             stored = {found[0]: Value(*found[1:]) for found in rows}
         else:
             stored = self._documents(row.id, row.life, op.documents)
@@ -170,15 +172,15 @@ class Reads:
         where = (row.id, row.life, after, upto)
         if log.last is not None:
             query = sql.newest_detailed if log.details else sql.newest
-            return self._rows(query, (*where, log.last))[::-1]
+            return self.rows(query, (*where, log.last))[::-1]
         query = sql.oldest_detailed if log.details else sql.oldest
-        return self._rows(query, (*where, NO_LIMIT if log.first is None else log.first))
+        return self.rows(query, (*where, NO_LIMIT if log.first is None else log.first))
 
     def _whole(self, row: Row, log: Log, now: float) -> list[tuple[Any, ...]]:
         upto = row.version if log.upto is None else min(log.upto, row.version)
         remembered = (now - KEY_SECONDS, row.version - KEYS_KEPT)
         limit = NO_LIMIT if log.first is None else log.first
-        return self._rows(
+        return self.rows(
             sql.whole, (row.id, row.life, log.after, upto, row.base, *remembered, limit)
         )
 
@@ -194,24 +196,24 @@ class Reads:
             return row.stamp
         if seq == row.base:
             return row.base_stamp
-        rows = self._rows(sql.stamp_at, (row.id, row.life, seq))
+        rows = self.rows(sql.stamp_at, (row.id, row.life, seq))
         return rows[0][0] if rows else None
 
     def _documents(self, id_: int, life: int, names: Sequence[str]) -> dict[str, Value]:
         found: dict[str, Value] = {}
         for start in range(0, len(names), NAMES_AT_ONCE):
             some = names[start : start + NAMES_AT_ONCE]
-            for row in self._rows(_documents_named(len(some)), (id_, life, *some)):
+            for row in self.rows(_documents_named(len(some)), (id_, life, *some)):
                 found[row[0]] = Value(*row[1:])
         return found
 
     def _list_documents(self, op: List, now: float) -> Listed:
         assert op.within is not None
-        rows = self._rows(sql.head, op.within)
+        rows = self.rows(sql.head, op.within)
         row = Row(*rows[0]) if rows else None
         if row is None or not row.exists(now) or op.owner not in (None, row.owner):
             return Listed()
-        return list_documents(self._rows, op, row.id, row.life)
+        return list_documents(self.rows, op, row.id, row.life)
 
 
 @lru_cache

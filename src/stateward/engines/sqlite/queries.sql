@@ -53,12 +53,25 @@ UPDATE entities SET life = ?, retain = ?, expires = ?, created = ?, updated = ?,
 WHERE id = ?;
 
 -- name: head_to_append
--- What a plain append needs to know; the last column says whether its op may be known already.
--- The + keeps the planner from walking through the whole conversation instead.
+-- What a plain append needs to know; the last column says whether its op may be known already. That
+-- of an append stands in the log, and in `ops` once its entry is gone. The + keeps the planner from
+-- walking through the whole conversation instead.
 SELECT id, owner, sweep_at, touched, life, retain, expires, version, live, commits, until,
-       EXISTS (SELECT 1 FROM log l WHERE l.op = ?1 AND +l.entity = e.id)
-       OR EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?1)
-FROM entities e WHERE namespace = ?2 AND kind = ?3 AND name = ?4;
+       EXISTS (SELECT 1 FROM log l WHERE l.op = ?4 AND +l.entity = e.id)
+       OR CASE WHEN life > 0 OR base > 0 THEN
+           EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?4) ELSE 0 END
+FROM entities e WHERE namespace = ?1 AND kind = ?2 AND name = ?3;
+
+-- name: heads_to_append
+-- The same for several: the caller adds the names, and asks the log for their ops apart. The last
+-- column says whether any of these ops, of which this is the least, may be in `ops`.
+SELECT name, id, owner, sweep_at, touched, life, retain, expires, version, live, commits, until,
+       CASE WHEN life > 0 OR base > 0 THEN
+           EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op >= ?3) ELSE 0 END
+FROM entities e WHERE namespace = ?1 AND kind = ?2 AND name IN;
+
+-- name: ops_between
+SELECT op FROM log WHERE op >= ? AND op <= ? LIMIT ?;
 
 -- name: save_appended
 -- What a plain append changes.

@@ -69,13 +69,13 @@ class FileReader:
     def describe(self) -> Description:
         """What the file says of itself."""
         self.look({}, None)  # it may be another one by now
-        return describe(self._file, self.connection)
+        return describe(self._file, self.connection, self._session)
 
     def namespaces(self) -> list[str]:
         """All that the file has, from one to the next along the index."""
         self.look({}, None)
         try:
-            return [name for (name,) in self.connection.execute(sql.namespaces)]
+            return [name for (name,) in self._session.rows(sql.namespaces, ())]
         except (apsw.Error, UnicodeDecodeError) as error:
             raise self._file.explain(error, "no") from error
 

@@ -42,18 +42,16 @@ class Writer:
             raise
 
     def stage_at_once(self, ops: Sequence[Commit]) -> list[Outcome] | None:
-        """The outcomes that the batch will have once `commit` was called, without waiting.
+        """The outcomes that a batch of appends will have once `commit` was called, without waiting.
 
         None: it has to be written the other way, and nothing was begun.
         """
         connection = self.connection
         if connection is None:
             return None
-        for op in ops:
-            check_shape(op)
         try:
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                self._session.run("BEGIN IMMEDIATE")
             except apsw.Error:
                 return None  # another process writes, or what is wrong will show again
             return self._stage(connection, ops)
@@ -66,13 +64,13 @@ class Writer:
         connection = self.connection
         # After SQLITE_FULL the transaction may already be gone.
         if connection is not None and connection.in_transaction:
-            connection.execute("ROLLBACK")
+            self._session.run("ROLLBACK")
 
     def _stage(self, connection: apsw.Connection, ops: Sequence[Commit | Sweep]) -> list[Outcome]:
         """Everything but the COMMIT."""
         now = self._file.world.now()
         try:
-            return [self._session.write(op, now) for op in ops]
+            return self._session.write(ops, now)
         except (apsw.Error, UnicodeDecodeError) as error:
             raise self._file.explain(error, "no", connection.system_errno) from error
         except (OverflowError, UnicodeEncodeError) as error:
@@ -90,7 +88,7 @@ class Writer:
             self.undo()
             raise StoreTooSlow(f"{self._file.path} was not written in time", applied="no")
         try:
-            connection.execute("COMMIT")
+            self._session.run("COMMIT")
         except (apsw.Error, OSError) as error:
             number = connection.system_errno
             self.close()  # what became of it is unknown: start anew from the file
@@ -151,7 +149,7 @@ class Writer:
             end = min(end, deadline)
         while True:
             try:
-                connection.execute("BEGIN IMMEDIATE")
+                self._session.run("BEGIN IMMEDIATE")
                 return
             except apsw.BusyError as error:
                 if world.monotonic() > end:
