@@ -33,6 +33,7 @@ def finished(process: subprocess.Popen[str]) -> list[str]:
     return out.splitlines()
 
 
+@pytest.mark.parametrize("url", ["redis"], indirect=True)
 def test_a_conversation_goes_on_in_a_new_process(url: str) -> None:
     for name in ("first", "second"):
         assert finished(chatter(url, name, 1)) == [f"kept {name}-0-0"]

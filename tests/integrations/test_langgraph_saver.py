@@ -123,7 +123,7 @@ async def test_of_two_replicas_that_continue_one_checkpoint_the_second_raises(ur
         assert head is not None
         await echo(a).ainvoke({"messages": [HumanMessage("from a")]}, at("t"))
         late = checkpoint(9, {"messages": []}, {"messages": "9"})
-        with pytest.raises(stateward.StateConflictError, match="continued by somebody else"):
+        with pytest.raises(stateward.StateConflictError, match="continued by another run"):
             await b.aput(head.config, late, {"source": "input", "step": 2}, {"messages": "9"})
         state = await echo(b).aget_state(at("t"))
         assert said(state.values)[2:] == ["from a", "you said: from a"]
@@ -162,7 +162,7 @@ async def test_looking_at_the_history_lets_no_other_turn_be_overwritten(url: str
         newest = history[0].config
         assert [each async for each in echo(a).aget_state_history(at("t"), before=newest)]
         late = checkpoint(5, {"messages": []}, {"messages": "9"})
-        with pytest.raises(stateward.StateConflictError, match="continued by somebody else"):
+        with pytest.raises(stateward.StateConflictError, match="continued by another run"):
             await a.aput(under_way.config, late, {"source": "loop", "step": 2}, {"messages": "9"})
         assert said((await echo(b).aget_state(at("t"))).values)[2:] == ["two", "you said: two"]
 

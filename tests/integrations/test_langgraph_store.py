@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from langgraph.store.base import GetOp, InvalidNamespaceError, ListNamespacesOp,
 
 import stateward
 from stateward.integrations.langgraph import StatewardSaver, StatewardStore
+from stateward.ops import Found, Listed, Op
 from stateward.testing.clock import SteppableWorld
 
 
@@ -28,6 +30,13 @@ def world() -> SteppableWorld:
 @pytest.fixture
 async def memory(world: SteppableWorld) -> AsyncIterator[stateward.Store]:
     async with stateward.open("memory://", world=world) as store:
+        yield store
+
+
+@pytest.fixture
+async def sqlite(tmp_path: Path) -> AsyncIterator[stateward.Store]:
+    """A store that takes a while to answer: calls have to wait for each other."""
+    async with stateward.open(f"sqlite:///{tmp_path / 'agents.db'}") as store:
         yield store
 
 
@@ -256,6 +265,119 @@ async def test_a_burst_is_not_put_to_the_store_all_at_once(
     await asyncio.gather(*(store.aput(("a",), str(n), {"n": n}) for n in range(500)))
     assert most <= 64
     assert len(await store.asearch(("a",), limit=1000)) == 500
+
+
+def watch(store: stateward.Store, monkeypatch: pytest.MonkeyPatch) -> tuple[list[Op], list[Found]]:
+    """What a store is asked from now on, and the items that it gives."""
+    scope = store.sections["workflows"]
+    execute = scope.execute
+    asked: list[Op] = []
+    read: list[Found] = []
+
+    async def watched(ops: Any) -> Any:
+        asked.extend(ops)
+        outcomes = await execute(ops)
+        for outcome in outcomes:
+            found = outcome.entities if isinstance(outcome, Listed) else [outcome]
+            read.extend(each for each in found if getattr(each, "documents", None))
+        return outcomes
+
+    monkeypatch.setattr(scope, "execute", watched)
+    return asked, read
+
+
+async def test_calls_that_wait_for_their_turn_ask_for_the_same_thing_once(
+    sqlite: stateward.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StatewardStore(sqlite)
+    await store.aput(("a",), "k", {"n": 1})
+    asked, _ = watch(sqlite, monkeypatch)
+    calls = [
+        call
+        for n in range(500)
+        for call in (
+            store.asearch(("a",)),
+            store.aget(("a",), "k"),
+            store.alist_namespaces(),
+            store.aput(("b",), "k", {"n": n}),
+        )
+    ]
+    results = await asyncio.gather(*calls)
+    assert len(asked) < 300  # of 2,000: 64 calls that write do not wait, nor do reads before them
+    assert {item.key for found in results[::4] for item in found} >= {"k"}
+    assert all(item.value == {"n": 1} for item in results[1::4])
+    results[1].value["n"] = 2  # a caller's own
+    assert results[-3].value == {"n": 1}
+    last = await store.aget(("b",), "k")
+    assert last is not None
+    assert last.value == {"n": 499}
+
+
+async def test_of_calls_that_are_joined_only_those_that_are_refused_fail(
+    sqlite: stateward.Store,
+) -> None:
+    await StatewardStore(sqlite, user="u-7").aput(("a",), "150", {"n": 0})
+    store = StatewardStore(sqlite, user="u-42")
+    puts = [store.aput(("a",), str(n), {"n": n}) for n in range(300)]
+    results = await asyncio.gather(*puts, return_exceptions=True)
+    assert {n: type(error) for n, error in enumerate(results) if error is not None} == {
+        150: stateward.NotYoursError
+    }
+    stored = await store.asearch(("a",), limit=1000)
+    assert {item.key: item.value["n"] for item in stored} == {
+        str(n): n if n != 150 else 0 for n in range(300)
+    }
+
+
+async def test_a_caller_that_gives_up_takes_nobody_along(sqlite: stateward.Store) -> None:
+    store = StatewardStore(sqlite)
+    tasks = [asyncio.create_task(store.aput(("a",), str(n), {"n": n})) for n in range(300)]
+    await asyncio.sleep(0)  # some are under way, and the others wait
+    for task in tasks[100::2]:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in results[100::2])
+    assert results[:100] + results[101::2] == [None] * 200
+    stored = {item.key for item in await store.asearch(("a",), limit=1000)}
+    assert stored == {str(n) for n in range(300) if n < 100 or n % 2}
+
+
+async def test_if_the_store_fails_all_joined_calls_do_and_later_ones_are_answered(
+    sqlite: stateward.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StatewardStore(sqlite)
+
+    async def fail(ops: Any) -> Any:
+        raise stateward.StoreUnavailable("the store is down")
+
+    with monkeypatch.context() as down:
+        down.setattr(sqlite.sections["workflows"], "execute", fail)
+        puts = [store.aput(("a",), str(n), {"n": n}) for n in range(300)]
+        results = await asyncio.gather(*puts, return_exceptions=True)
+    assert {type(result) for result in results} == {stateward.StoreUnavailable}
+    await store.aput(("a",), "k", {"n": 1})
+    assert [item.key for item in await store.asearch(("a",))] == ["k"]
+
+
+async def test_a_search_reads_the_items_that_it_gives_and_of_a_large_namespace_one_page_more(
+    memory: stateward.Store, world: SteppableWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = StatewardStore(memory, ttl={"default_ttl": 10_000})
+    for n in range(1000):
+        await store.aput(("many",), f"k{n:03}", {"n": n, "odd": n % 2})
+        world.advance(seconds=1)
+    for n in (5, 500):  # which touches them, and changes nothing
+        await store.aget(("many",), f"k{n:03}")
+    _, read = watch(memory, monkeypatch)
+    found = await store.asearch(("many",), limit=10, offset=5)
+    assert [item.value["n"] for item in found] == list(range(994, 984, -1))
+    assert len(read) <= 200 + 3 * 15
+    read.clear()
+    found = await store.asearch(("many",), filter={"odd": 1}, limit=10)
+    assert [item.value["n"] for item in found] == list(range(999, 980, -2))
+    assert len(read) <= 200 + 4 * 10
+    found = await store.asearch(("many",), filter={"n": {"$lt": 450}}, limit=500)
+    assert [item.value["n"] for item in found] == list(range(449, -1, -1))
 
 
 async def test_an_option_without_effect_is_refused() -> None:

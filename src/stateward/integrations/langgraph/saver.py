@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from types import FunctionType
 from typing import Any
@@ -57,17 +57,17 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
 
     A thread is one entity of the store. A list that only grew is stored by its new part. A run has
     the thread to itself from its input to its end; another one waits for it, for up to `wait`
-    seconds (None: as long as it takes), and then gets `LeaseHeld`. Whoever continues a checkpoint
-    that was continued by others all the same gets `StateConflictError`. With `on_conflict="fork"`
-    nobody waits, and both are kept. A failing store raises; nothing is kept locally.
+    seconds (None: as long as it takes), and then gets `LeaseHeld`. A run that continues a
+    checkpoint which others have continued gets `StateConflictError`. With `on_conflict="fork"` no
+    run waits, and both are kept. A failing store raises; nothing is kept locally.
 
     `allow` names types that may be constructed from what is stored, besides messages and what
     LangGraph calls safe, or modules, whose dataclasses, enums and Pydantic models are meant, and
     those of the modules below; others are refused when they are written. `serde` is a serializer of
     your own (e.g. an encrypting one), through which every value then goes. `user_key` is the name
     of the user in `configurable`: the thread belongs to them, and is exported and erased with them.
-    `retain` is how long a thread is kept after its last checkpoint (None: for ever); by default as
-    the store was told.
+    `retain` is how long a thread is kept after its last checkpoint (None: for ever); by default
+    what the store was opened with.
     """
 
     serde: SerializerProtocol
@@ -123,7 +123,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     def get_next_version(self, current: Any, channel: None) -> str:
         """Versions grow, and those of two branches differ."""
         number = 0 if current is None else int(str(current).partition(".")[0])
-        return f"{number + 1:012}.{random.getrandbits(32):08x}"
+        return f"{number + 1:012}.{secrets.token_hex(4)}"
 
     # --- what LangGraph calls in either colour ------------------------------------------
 
@@ -139,7 +139,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """A checkpoint: that of the `checkpoint_id`, or the one that was put last.
 
-        A run that begins with it waits for another run's end; nobody else does.
+        A run that starts with it waits for another run's end; other readers do not wait.
         """
         found = self._bridge.run(self._get_tuple(config))
         if run := self._run_that_waits(config):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from langgraph.store.base import (
     BaseStore,
@@ -20,9 +22,10 @@ from langgraph.store.base import (
     TTLConfig,
     validate_op_namespace,
 )
+from msgspec import Struct
 
 from stateward.codec import check_id, decode, encode_document
-from stateward.errors import InvalidInput
+from stateward.errors import InvalidInput, StatewardError
 from stateward.integrations.bridge import (
     AnyStore,
     Bridge,
@@ -30,10 +33,20 @@ from stateward.integrations.bridge import (
     Plan,
     claims,
     in_both_colours,
-    pages,
+    together,
 )
 from stateward.integrations.langgraph import item_filter
-from stateward.integrations.langgraph.vectors import VECTORS, VectorIndex, Vectors, nearest
+from stateward.integrations.langgraph.item_reads import (
+    ITEM,
+    batches,
+    fetch_items,
+    list_all,
+    list_namespaces,
+    search_nearest,
+    search_newest,
+)
+from stateward.integrations.langgraph.joined_calls import JoinedCalls
+from stateward.integrations.langgraph.vectors import VECTORS, VectorIndex, Vectors
 from stateward.kinds import LANGGRAPH_ITEM
 from stateward.ops import (
     Commit,
@@ -42,11 +55,8 @@ from stateward.ops import (
     DocumentAt,
     Drop,
     Entity,
-    Fetch,
-    Fetched,
     Found,
     Head,
-    List,
     NotYours,
     Put,
     SetHead,
@@ -55,13 +65,25 @@ from stateward.ops import (
 )
 from stateward.options import UNSAID, Whose, owner_of
 from stateward.records import moment
-from stateward.state.refusals import refuse, stored
+from stateward.state.refusals import stored
 
 KIND = LANGGRAPH_ITEM
-ITEM = "item"
-BATCH = 200
+JOINED = 1_000  # operations of joined calls, whose writes are one batch: all are told how it went
 
+Destination = tuple[Entity, str | None]  # an item, and whose it is to be
+Answered = dict[str, Any]  # by the words of a search or listing, what was found or why not
 User = Whose | Callable[[tuple[str, ...]], Whose]
+
+
+class StoreCall(Struct, frozen=True):
+    """One call of `batch`, ready to be carried out."""
+
+    ops: list[Op]
+    queries: dict[str, list[float]]
+    puts: dict[Destination, tuple[Write, ...]]  # the last one to each counts
+
+
+Calls = JoinedCalls[StoreCall, list[Result]]
 
 
 class StatewardStore(OnBridge, BaseStore):
@@ -69,7 +91,8 @@ class StatewardStore(OnBridge, BaseStore):
 
     `ttl` gives the default time an item lives, in minutes, and whether reading restarts it. `index`
     embeds items, so that `search(query=…)` finds them by meaning; without it the newest come first.
-    Searching looks at every item of the namespace: keep namespaces small, e.g. one for each user.
+    A search by meaning compares every item of the namespace, and one without a query looks at the
+    times of all: keep namespaces small, e.g. one for each user.
     `user` says to whom an item belongs that is put, as a name or as a function of its namespace:
     it is exported and erased with them. A failing store raises; nothing is kept locally.
     """
@@ -89,33 +112,46 @@ class StatewardStore(OnBridge, BaseStore):
         self._index = None if index is None else VectorIndex(index)
         self.index_config = index
         self.ttl_config = ttl
+        self._calls: WeakKeyDictionary[asyncio.AbstractEventLoop, Calls] = WeakKeyDictionary()
         check_ttl(None if ttl is None else ttl.get("default_ttl"))
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Reads as of before, then writes; of several writes to one item the last one counts."""
-        asked = self._checked(ops)
+        asked, values = self._checked(ops)
         vectors = Vectors()
         if self._index is not None:
             vectors = self._index.embed(asked)
-        return self._bridge.run(self._batch(asked, vectors))
+        (results,) = self._bridge.run(self._answers([self._call(asked, values, vectors)]))
+        if isinstance(results, StatewardError):
+            raise results
+        return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
-        """See `batch`."""
-        asked = self._checked(ops)
+        """See `batch`. Calls beyond 64 at a time wait, and those that wait are joined."""
+        asked, values = self._checked(ops)
         vectors = Vectors()
         if self._index is not None:
             vectors = await self._index.aembed(asked)
-        return await self._bridge.arun(self._batch(asked, vectors))
+        loop = asyncio.get_running_loop()
+        calls = self._calls.get(loop)
+        if calls is None:  # over a blocking store, several event loops may call
+            calls = self._calls[loop] = JoinedCalls(self._carry_out, _weight, JOINED)
+        return await calls.ask(self._call(asked, values, vectors))
+
+    async def _carry_out(
+        self, calls: Sequence[StoreCall]
+    ) -> Sequence[list[Result] | StatewardError]:
+        return await self._bridge.arun(self._answers(calls))
 
     def _claim(self, namespace: tuple[str, ...], *, user: str) -> Plan[int]:
-        """Give the items below a namespace that belong to nobody to a user; how many these were."""
+        """Give the items below a namespace that have no owner to a user; how many these were."""
         check_id(user, "a user")
         prefix = item_filter.namespace_id(namespace)
-        found = yield from self._all(prefix, ())
+        found = yield from list_all(self._bridge.namespace, prefix)
         new_op = self._bridge.world.new_op
         commits = [claims(each.entity, each.head, user, new_op()) for each in found]
         claimed = 0
-        for batch in _batches([commit for commit in commits if commit is not None]):
+        for batch in batches([commit for commit in commits if commit is not None]):
             for commit, outcome in zip(batch, (yield batch), strict=True):
                 if not isinstance(outcome, Conflict | NotYours):  # else it is gone, or another's
                     stored(outcome, commit.entity)
@@ -124,19 +160,34 @@ class StatewardStore(OnBridge, BaseStore):
 
     claim, aclaim = in_both_colours(_claim)
 
-    def _checked(self, ops: Iterable[Op]) -> list[Op]:
-        """Everything that can be refused is refused before anything is written."""
+    def _checked(self, ops: Iterable[Op]) -> tuple[list[Op], dict[int, str]]:
+        """Everything that can be refused is refused before anything is written.
+
+        Gives the operations and, by their numbers, the values to put as JSON text.
+        """
         asked = list(ops)
-        for op in asked:
+        values: dict[int, str] = {}
+        for at, op in enumerate(asked):
             validate_op_namespace(op)
             if isinstance(op, PutOp | GetOp):
                 self._entity(op.namespace, op.key)
             if isinstance(op, PutOp) and op.value is not None:
-                encode_document(op.value, self._bridge.limits)
+                values[at] = encode_document(op.value, self._bridge.limits)
                 check_ttl(op.ttl)
             if isinstance(op, SearchOp):
                 item_filter.check_filter(op.filter or {})
-        return asked
+        return asked, values
+
+    def _call(self, ops: list[Op], values: dict[int, str], vectors: Vectors) -> StoreCall:
+        """Whose an item is, is decided now: a call may be carried out by somebody else's task."""
+        puts = {
+            (self._entity(op.namespace, op.key), self._owner(op.namespace)): self._writes(
+                op, values.get(at), vectors
+            )
+            for at, op in enumerate(ops)
+            if isinstance(op, PutOp)
+        }
+        return StoreCall(ops, vectors.queries, puts)
 
     # --- the plans ----------------------------------------------------------------------
 
@@ -150,74 +201,77 @@ class StatewardStore(OnBridge, BaseStore):
         user = self._user(namespace) if callable(self._user) else self._user
         return owner_of(user)
 
-    def _batch(self, ops: Sequence[Op], vectors: Vectors) -> Plan[list[Result]]:
-        results: list[Result] = [None] * len(ops)
-        touched: dict[Entity, Found] = {}  # read items whose time begins anew
-        gets = {at: op for at, op in enumerate(ops) if isinstance(op, GetOp)}
-        for at, found in (yield from self._get(gets)).items():
-            results[at] = _item(found)
-            if gets[at].refresh_ttl:
-                touched[found.entity] = found
-        for at, op in enumerate(ops):
-            if isinstance(op, SearchOp):
-                hits = yield from self._search(op, vectors)
-                results[at] = [_search_item(found, score) for found, score in hits]
-                if op.refresh_ttl:
-                    touched |= {found.entity: found for found, _ in hits}
-            elif isinstance(op, ListNamespacesOp):
-                results[at] = yield from self._namespaces(op)
-        puts = {self._entity(op.namespace, op.key): op for op in ops if isinstance(op, PutOp)}
-        yield from self._touch([f for entity, f in touched.items() if entity not in puts])
-        yield from self._put(puts, vectors)
-        return results
+    def _answers(self, calls: Sequence[StoreCall]) -> Plan[list[list[Result] | StatewardError]]:
+        """Carry several calls out: all their reads, then all their writes."""
+        items, found = yield from self._read(calls)
+        puts = {to: writes for call in calls for to, writes in call.puts.items()}
+        written = {entity for entity, _ in puts}
+        touched = _touched(calls, items, found, self._entity)
+        yield from self._touch([each for at, each in touched.items() if at not in written])
+        refused = yield from self._put(puts)
+        answers: list[list[Result] | StatewardError] = []
+        for call in calls:
+            try:
+                answers.append(self._results(call, items, found, refused))
+            except StatewardError as refusal:
+                answers.append(refusal)
+        return answers
 
-    def _get(self, ops: dict[int, GetOp]) -> Plan[dict[int, Found]]:
-        found: dict[int, Found] = {}
-        for batch in _batches(list(ops.items())):
-            entities = [self._entity(op.namespace, op.key) for _, op in batch]
-            outcomes = yield [Fetch(entity, documents=(ITEM,)) for entity in entities]
-            for (at, _), entity, outcome in zip(batch, entities, outcomes, strict=True):
-                if not isinstance(outcome, Fetched):
-                    refuse(outcome, entity)
-                if ITEM in outcome.documents:
-                    found[at] = Found(entity, outcome.head, outcome.documents)
-        return found
+    def _read(self, calls: Sequence[StoreCall]) -> Plan[tuple[dict[Entity, Found], Answered]]:
+        """The items that calls get, and what their searches and listings find.
 
-    def _search(self, op: SearchOp, vectors: Vectors) -> Plan[list[tuple[Found, float | None]]]:
-        query = vectors.queries.get(op.query or "")
-        documents = (ITEM,) if query is None else (ITEM, VECTORS)
-        prefix = item_filter.namespace_id(op.namespace_prefix)
-        found = yield from self._all(prefix, documents)
-        fitting = [
-            each
-            for each in found
-            if ITEM in each.documents
-            and (not op.filter or item_filter.fits(decode(each.documents[ITEM].json), op.filter))
-        ]
-        if query is None:
-            newest = sorted(fitting, key=lambda each: each.documents[ITEM].updated, reverse=True)
-            ranked: list[tuple[Found, float | None]] = [(each, None) for each in newest]
-        else:
-            assert self._index is not None  # else there were no queries
-            ranked = nearest(query, fitting, self._index.similarity)
-        return ranked[op.offset : op.offset + op.limit]
+        All at once, and what several calls ask for in the same words is asked for once.
+        """
+        gets: dict[Entity, None] = {}
+        plans: dict[str, Plan[Any]] = {}
+        for call in calls:
+            for op in call.ops:
+                if isinstance(op, GetOp):
+                    gets[self._entity(op.namespace, op.key)] = None
+                elif not isinstance(op, PutOp) and (question := repr(op)) not in plans:
+                    plans[question] = self._find(op, call.queries)
+        items, *found = yield from together([fetch_items(list(gets)), *plans.values()])
+        if isinstance(items, StatewardError):
+            raise items
+        return items, dict(zip(plans, found, strict=True))
 
-    def _namespaces(self, op: ListNamespacesOp) -> Plan[list[tuple[str, ...]]]:
-        conditions = op.match_conditions or ()
-        prefix = item_filter.common_prefix(conditions)
-        found = yield from self._all(prefix, ())
-        spaces = {item_filter.namespace_of(each.entity.id) for each in found}
-        spaces = {space for space in spaces if item_filter.matches(space, conditions)}
-        if op.max_depth is not None:
-            spaces = {space[: op.max_depth] for space in spaces}
-        return sorted(spaces)[op.offset : op.offset + op.limit]
-
-    def _all(self, prefix: str, documents: tuple[str, ...]) -> Plan[list[Found]]:
+    def _find(self, op: SearchOp | ListNamespacesOp, queries: dict[str, list[float]]) -> Plan[Any]:
         namespace = self._bridge.namespace
-        (found,) = yield from pages(
-            List(namespace, kind=KIND, prefix=prefix, documents=documents, limit=BATCH)
-        )
-        return [each for page in found for each in page.entities]
+        if isinstance(op, ListNamespacesOp):
+            return list_namespaces(namespace, op)
+        query = queries.get(op.query or "")
+        if query is None:
+            return search_newest(namespace, op)
+        assert self._index is not None  # else there were no queries
+        return search_nearest(namespace, op, query, self._index.similarity)
+
+    def _results(
+        self,
+        call: StoreCall,
+        items: dict[Entity, Found],
+        found: Answered,
+        refused: dict[Destination, StatewardError],
+    ) -> list[Result]:
+        """Made for each call anew: a caller may change what it gets."""
+        for to in call.puts:
+            if to in refused:
+                raise refused[to]
+        results: list[Result] = []
+        for op in call.ops:
+            if isinstance(op, PutOp):
+                results.append(None)
+            elif isinstance(op, GetOp):
+                item = items.get(self._entity(op.namespace, op.key))
+                results.append(None if item is None else _item(item))
+            else:
+                answer = found[repr(op)]
+                if isinstance(answer, StatewardError):
+                    raise answer
+                if isinstance(op, SearchOp):
+                    results.append([_search_item(each, score) for each, score in answer])
+                else:
+                    results.append(list(answer))
+        return results
 
     def _touch(self, items: Sequence[Found]) -> Plan[None]:
         """Restart the time of items that were read; what was changed meanwhile has its own."""
@@ -232,46 +286,67 @@ class StatewardStore(OnBridge, BaseStore):
             if found.head.retain is not None
             for item in (found.documents[ITEM],)
         ]
-        for batch in _batches(commits):
+        for batch in batches(commits):
             for commit, outcome in zip(batch, (yield batch), strict=True):
                 if not isinstance(outcome, Conflict):
                     stored(outcome, commit.entity)
 
-    def _put(self, puts: dict[Entity, PutOp], vectors: Vectors) -> Plan[None]:
-        commits = [
-            Commit(
-                entity,
-                self._bridge.world.new_op(),
-                self._writes(op, vectors),
-                owner=self._owner(op.namespace),
-            )
-            for entity, op in puts.items()
-        ]
-        for batch in _batches(commits):
-            for commit, outcome in zip(batch, (yield batch), strict=True):
-                stored(outcome, commit.entity)
+    def _put(
+        self, puts: dict[Destination, tuple[Write, ...]]
+    ) -> Plan[dict[Destination, StatewardError]]:
+        """Write items, each by itself; gives those that were refused, and why."""
+        refused: dict[Destination, StatewardError] = {}
+        for batch in batches(list(puts.items()), JOINED):
+            outcomes = yield [
+                Commit(entity, self._bridge.world.new_op(), writes, owner=owner)
+                for (entity, owner), writes in batch
+            ]
+            for (to, _), outcome in zip(batch, outcomes, strict=True):
+                try:
+                    stored(outcome, to[0])
+                except StatewardError as refusal:
+                    refused[to] = refusal
+        return refused
 
-    def _writes(self, op: PutOp, vectors: Vectors) -> tuple[Write, ...]:
-        if op.value is None:
+    def _writes(self, op: PutOp, value: str | None, vectors: Vectors) -> tuple[Write, ...]:
+        if value is None:
             return (Drop(),)
         retain = 0.0 if op.ttl is None else op.ttl * 60.0
-        writes: list[Write] = [
-            Put(ITEM, encode_document(op.value, self._bridge.limits)),
-            SetHead(retain=retain),
-        ]
+        writes: list[Write] = [Put(ITEM, value), SetHead(retain=retain)]
         if self._index is not None:
             text = vectors.texts.get((op.namespace, op.key))
             writes.append(Delete(VECTORS) if text is None else Put(VECTORS, text))
         return tuple(writes)
 
 
+def _weight(call: StoreCall) -> int:
+    return len(call.ops)
+
+
+def _touched(
+    calls: Sequence[StoreCall],
+    items: dict[Entity, Found],
+    found: Answered,
+    entity_of: Callable[[tuple[str, ...], str], Entity],
+) -> dict[Entity, Found]:
+    """Items that were read, and whose time begins anew."""
+    touched: dict[Entity, Found] = {}
+    for call in calls:
+        for op in call.ops:
+            if isinstance(op, GetOp) and op.refresh_ttl:
+                item = items.get(entity_of(op.namespace, op.key))
+                if item is not None:
+                    touched[item.entity] = item
+            elif isinstance(op, SearchOp) and op.refresh_ttl:
+                answer = found[repr(op)]
+                if not isinstance(answer, StatewardError):
+                    touched |= {each.entity: each for each, _ in answer}
+    return touched
+
+
 def check_ttl(ttl: float | None) -> None:
     if ttl is not None and not 0 < ttl < math.inf:
         raise InvalidInput(f"ttl is a number of minutes above 0, or None for ever, not {ttl!r}")
-
-
-def _batches(things: list[Any]) -> Iterable[list[Any]]:
-    return (things[start : start + BATCH] for start in range(0, len(things), BATCH))
 
 
 def _parts(found: Found) -> dict[str, Any]:

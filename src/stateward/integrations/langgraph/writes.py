@@ -311,7 +311,7 @@ def _refuse(thread: GraphThread, record: CheckpointRecord, conflict: Conflict) -
     if isinstance(failed, DocumentAt) and failed.name == thread.head:
         now = CheckpointHead.of(conflict.values.get(thread.head))
         raise StateConflictError(
-            f"the thread {thread.entity.id!r} was continued by somebody else: its newest "
+            f"the thread {thread.entity.id!r} was continued by another run: its newest "
             f"checkpoint is {None if now is None else now.id!r}, and this continues "
             f"{record.parent!r}; it was not stored: invoke the graph again, or keep both with "
             "StatewardSaver(..., on_conflict='fork')",
@@ -323,8 +323,8 @@ def _refuse(thread: GraphThread, record: CheckpointRecord, conflict: Conflict) -
 
 def _gone(thread: GraphThread, id: str | None, lost: str) -> StateConflictError:
     return StateConflictError(
-        f"the checkpoint {id!r} of the thread {thread.entity.id!r} is gone: the thread was deleted "
-        f"or pruned while this run was under way; {lost}",
+        f"the checkpoint {id!r} of the thread {thread.entity.id!r} is gone: the thread was "
+        f"deleted or pruned during this run; {lost}",
         expected=id,
         current=None,
     )
