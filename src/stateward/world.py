@@ -11,7 +11,6 @@ import asyncio
 import base64
 import logging
 import os
-import random
 import socket
 import threading
 import time
@@ -20,7 +19,9 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextvars import copy_context
-from functools import partial
+from functools import lru_cache, partial
+from itertools import count
+from random import SystemRandom
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -208,13 +209,45 @@ def _settle(done: Future[T], work: Callable[..., T], args: tuple[Any, ...]) -> N
 _crew = Crew(8)
 
 
+_DRAWN = 64  # ends of ops that are made at once: a system call for each would cost more
+_drawn: list[str] = []
+_rounds = count(int.from_bytes(os.urandom(2), "big"))  # two processes begin apart
+
+
+def _digits(data: bytes) -> str:
+    return b2a_base64(data, newline=False).translate(_IN_ORDER).decode("ascii")
+
+
+@lru_cache(maxsize=4)
+def _time_digits(milliseconds: int) -> str:
+    return _digits(milliseconds.to_bytes(6, "big"))
+
+
+def _draw() -> str:
+    """Eight digits, and the next ones greater: 16 bits of a count, then 32 of chance."""
+    first, chance = next(_rounds) * _DRAWN, os.urandom(4 * _DRAWN)
+    ends = (
+        (first + at & 0xFFFF).to_bytes(2, "big") + chance[4 * at : 4 * at + 4]
+        for at in range(_DRAWN)
+    )
+    digits = _digits(b"".join(ends))
+    _drawn.extend(digits[at : at + 8] for at in range(8 * (_DRAWN - 1), 0, -8))
+    return digits[:8]
+
+
 def _forked() -> None:
-    """The threads of the parent are not there."""
+    """The threads of the parent are not there, and what it has drawn is its own."""
     global _crew
     _crew = Crew(8)
+    _drawn.clear()
 
 
 os.register_at_fork(after_in_child=_forked)
+
+
+# Not the generator of the `random` module: that is the application's, which may seed it (then all
+# replicas would draw the same), or rely on nobody else drawing from it.
+_chance = SystemRandom()
 
 
 class World:
@@ -230,21 +263,25 @@ class World:
 
     def random(self) -> float:
         """A number in [0, 1)."""
-        return random.random()
+        return _chance.random()
 
     def new_id(self) -> str:
-        """A fresh id of 96 random bits, as 16 characters."""
-        return base64.urlsafe_b64encode(os.urandom(12)).decode("ascii")
+        """A fresh id of 95 random bits, as 16 characters. The first is a letter: a dash there would
+        make it an option on a command line."""
+        first, *others = os.urandom(12)
+        return base64.urlsafe_b64encode(bytes((first & 0x7F, *others))).decode("ascii")
 
     def new_op(self) -> str:
-        """A fresh id for a commit: the time in milliseconds, then 48 random bits.
+        """A fresh id for a commit: the time in milliseconds, a count, then 32 random bits.
 
-        Later ones sort after earlier ones, so that an index of them grows at one end. Nothing
-        but that relies on the time.
+        Later ones of a process sort after its earlier ones: an index of them grows at one end, and
+        an engine sees at once that one is new. Nothing else relies on the order, or on the time.
         """
-        moment = int(self.now() * 1000) & _48_BITS
-        digits = b2a_base64(moment.to_bytes(6, "big") + os.urandom(6), newline=False)
-        return digits.translate(_IN_ORDER).decode("ascii")
+        moment = _time_digits(int(self.now() * 1000) & _48_BITS)
+        try:
+            return moment + _drawn.pop()  # a single step to all threads: nobody else gets it
+        except IndexError:
+            return moment + _draw()
 
     def ticker(self, step: Callable[[], float | None], name: str) -> Ticker:
         """Something that happens again and again beside everything else."""

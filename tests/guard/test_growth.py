@@ -1,12 +1,14 @@
 """What takes the square of a length is found by counting: ten times the length, ten times as much.
 
 Nothing here measures time: steps of SQLite's virtual machine, pages that PostgreSQL touches, what
-the choice of a window looks at and copies, and lines and calls of the search for repeats.
+the choice of a window and a translation look at and copy, and lines and calls of the search for
+repeats.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -30,6 +32,10 @@ from stateward.engines.sqlite.file import File
 from stateward.ops import Append, Commit, Entity, Fetch, Fetched, Log
 from stateward.repeats import find_repeats, with_receipts
 from stateward.repeats.words import LONGEST
+from stateward.shapes import translate
+from stateward.shapes.pairs import ITEMS, digest, paired
+from stateward.shapes.parts import CallPart, Said, TextPart
+from stateward.shapes.sources import Sources
 from stateward.sync.why.moment import read_thread
 from stateward.why.signs import signs_of
 from stateward.world import World
@@ -207,6 +213,67 @@ def test_the_newest_steps_of_a_long_turn_are_copied_once(
         return Copied.items
 
     assert_linear(cost)
+
+
+# --- translations -----------------------------------------------------------------------
+
+
+class CountedSaid(Said):
+    """A message that counts, also in its copies, how often its parts are read."""
+
+    def __post_init__(self) -> None:
+        self.parts = Copied(self.parts)
+
+
+@pytest.mark.parametrize("turn", ["", "t"], ids=["as items", "as an answer in pieces"])
+def test_an_answer_in_many_pieces_is_put_together_once(turn: str) -> None:
+    def cost(length: int) -> int:
+        parts: list[Any] = [TextPart("wait"), *(CallPart("f", {}, str(n)) for n in range(length))]
+        saids = [CountedSaid("assistant", [part], turn=turn, shape=ITEMS) for part in parts]
+        sources = Sources([saids], [None])
+        Copied.items = 0
+        (whole,) = paired(saids, sources, re.compile(".*"))
+        assert len(whole.parts) == length + 1
+        return Copied.items
+
+    assert_linear(cost)
+
+
+def test_messages_of_one_role_are_joined_once() -> None:
+    def cost(length: int) -> int:
+        blocks = Copied([{"type": "text", "text": "a", "citations": []}])
+        first = {"role": "assistant", "content": blocks, "stop_reason": "end_turn"}
+        call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+        later = [{**call, "call_id": f"c{number}"} for number in range(length)]
+        Copied.items = 0
+        (whole,) = translate([first, *later], "anthropic").messages
+        assert len(whole["content"]) == length + 1
+        return Copied.items
+
+    assert_linear(cost)
+
+
+def test_equal_calls_without_ids_are_told_apart_without_trying_every_number() -> None:
+    def cost(length: int) -> int:
+        calls = [{"role": "model", "parts": [{"functionCall": {"name": "f"}}]}] * length
+        told = {"functionResponse": {"name": "f", "response": {}}}
+        results = [{"role": "user", "parts": [told]}] * length
+        assert not translate([*calls, *results], "openai").lost
+        return steps(lambda: translate([*calls, *results], "openai"))
+
+    assert_linear(cost, (30, 300))
+
+
+def test_results_by_the_digest_of_an_id_do_not_look_through_every_call() -> None:
+    def cost(length: int) -> int:
+        ids = [f"a call of {number}" for number in range(length)]
+        parts = [{"functionCall": {"name": "f", "id": id}} for id in ids]
+        results = [{"role": "tool", "tool_call_id": digest(id), "content": ""} for id in ids]
+        messages = [{"role": "model", "parts": parts}, *reversed(results)]
+        assert {lost.what for lost in translate(messages, "anthropic").lost} == {"id"}
+        return steps(lambda: translate(messages, "anthropic"))
+
+    assert_linear(cost, (30, 300))
 
 
 # --- repeats ----------------------------------------------------------------------------

@@ -40,6 +40,7 @@ class Breaker:
         self._next_probe = 0.0
         self._probing_until = 0.0
         self.failures = 0  # in a row
+        self.answered = float("-inf")  # when the store has last done so
         self.is_open = False
 
     @property
@@ -58,8 +59,8 @@ class Breaker:
             wait = self._next_probe - now
         self._counters.breaker_refused += 1
         return StoreUnavailable(
-            f"the store failed {self.failures} times in a row and was not asked: the breaker is "
-            f"open, and a call finds out within {wait:.1f} s whether the store answers again",
+            f"the store failed {self.failures} times in a row and was not called: the breaker is "
+            f"open, and the store is probed again within {wait:.1f} s",
             applied="no",
         )
 
@@ -72,8 +73,9 @@ class Breaker:
                 self._probing_until = now
                 self._next_probe = min(self._next_probe, now + self._seconds)
                 return
-            if self.failures < self._most or now - self._since < SILENT_SECONDS:
-                return
+            silent = now - max(self._since, self.answered)
+            if self.failures < self._most or silent < SILENT_SECONDS:
+                return  # a store that answers others is too busy, but not down
             self.is_open = True
             self._next_probe = now + self._seconds
             self._counters.breaker_opened += 1

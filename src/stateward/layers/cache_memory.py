@@ -53,7 +53,7 @@ class Cache:
     """Remember the newest messages of threads and users' documents, in this process.
 
     `size` bounds the memory in bytes of text, for each engine of the store; the least recently used
-    goes first. What was read in full longer than `seconds` ago is forgotten, too.
+    is evicted first. What was last read in full more than `seconds` ago is evicted, too.
     """
 
     def __init__(self, *, size: int = 32 << 20, seconds: float = 600.0) -> None:

@@ -35,7 +35,7 @@ class Instruments:
 
     async def _measured(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         recorder, monotonic = self._recorder, self._world.monotonic
-        known = recorder.consistency.known(ops)
+        known = [recorder.consistency.known(op) for op in ops]
         start = monotonic()
         try:
             outcomes = await self._below(ops, deadline)

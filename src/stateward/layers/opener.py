@@ -229,7 +229,9 @@ def opening_seconds(deadline: float | None, now: float) -> float:
 
 def not_opened() -> StoreTooSlow:
     """The error of a call that could not wait for the opening any longer."""
-    return StoreTooSlow("the store could not be opened in time; opening it goes on", applied="no")
+    return StoreTooSlow(
+        "the store could not be opened in time; it is still being opened", applied="no"
+    )
 
 
 def _two_loops() -> StoreMisused:

@@ -15,9 +15,9 @@ class Policy(Struct, frozen=True):
 
     A call fails with `StoreUnavailable` after `read_timeout` or `write_timeout` seconds, which are
     120 at most.
-    `threads` says what becomes of a plain append that fails so: "suppress" keeps it locally and
-    lets the caller go on, "raise" raises. After `breaker_failures` failures in a row calls fail at
-    once, and every `breaker_seconds` one of them finds out whether the store answers again.
+    `threads` says what happens to a plain append that fails that way: "suppress" keeps it locally
+    and lets the caller continue, "raise" raises. After `breaker_failures` failures in a row, calls
+    fail immediately, and every `breaker_seconds` one of them checks whether the store answers.
     """
 
     read_timeout: float = 1.0
@@ -35,8 +35,8 @@ class Policy(Struct, frozen=True):
             value = getattr(self, name)
             if value > CALL_SECONDS:
                 raise InvalidInput(
-                    f"Policy.{name} is at most {CALL_SECONDS:g} seconds, not {value!r}: only for "
-                    "so long a store surely knows that it has stored what is sent to it again"
+                    f"Policy.{name} is at most {CALL_SECONDS:g} seconds, not {value!r}: a store "
+                    "only recognises a retry for that long"
                 )
         if type(self.breaker_failures) is not int or self.breaker_failures < 1:
             raise InvalidInput(

@@ -33,8 +33,11 @@ class Queued(Protocol):
 Q = TypeVar("Q", bound=Queued)
 
 
-def touched_by(ops: Iterable[Op]) -> list[Entity]:
+def touched_by(ops: Sequence[Op]) -> Sequence[Entity]:
     """The entities that these operations commit to."""
+    if len(ops) == 1:
+        op = ops[0]
+        return (op.entity,) if type(op) is Commit else ()
     return [op.entity for op in ops if type(op) is Commit]
 
 
@@ -79,7 +82,8 @@ def next_batch(
         touched = touched_by(waiting.ops)
         lone = bool(loners) and loners.are(waiting.ops)  # type: ignore[union-attr]
         if entities.isdisjoint(touched) and not (lone and batch):
-            characters += sum(map(characters_of, waiting.ops))
+            for op in waiting.ops:
+                characters += characters_of(op)
             if batch and characters > MOST_CHARACTERS:
                 later.append(waiting)
                 break
@@ -168,5 +172,5 @@ def too_late(sent: bool) -> StoreTooSlow:
             applied="unknown",
         )
     return StoreTooSlow(
-        "the store was too busy to be asked within the deadline; nothing was sent", applied="no"
+        "the store was too busy to be called before the deadline; nothing was sent", applied="no"
     )

@@ -380,7 +380,7 @@ class Replayer:
 
 def _still_going(entity: Entity) -> StoreTooSlow:
     return StoreTooSlow(
-        f"turns of the {entity.kind} {entity.id!r} that were kept locally are still on their way "
-        "to the store; try again",
+        f"turns of the {entity.kind} {entity.id!r} that were spilled have not reached the store "
+        "yet; try again",
         applied="no",
     )

@@ -38,10 +38,9 @@ NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 class Spill(Struct, frozen=True):
     """Where and how much is kept locally while the store is down.
 
-    `path` is a directory (None: memory alone, which does not survive the process). `max_bytes`
-    bounds what one process keeps; what does not fit is dropped. What is older than `max_age`
-    seconds is not replayed any more: at most a day, because that long the store remembers
-    deletions.
+    `path` is a directory (None: only in memory, which does not survive the process). `max_bytes`
+    bounds what one process keeps; what does not fit is dropped. Turns older than `max_age` seconds
+    are not replayed: at most a day, because the store remembers deletions for that long.
     """
 
     path: str | None = None
@@ -73,8 +72,8 @@ def chosen_spill(spill: Spill | str | os.PathLike[str] | bool | None) -> Spill |
     if isinstance(spill, Spill):
         if spill.path is not None and is_open_to_all(spill.path):
             raise InvalidInput(
-                f"everybody may write to {spill.path!r}, so what is found there may be forged: "
-                f"chmod o-w it, or name a directory for spill= (or {ENV}) that is not there yet"
+                f"{spill.path!r} is writable by everyone, so its contents may be forged: chmod "
+                f"o-w it, or name a new directory for spill= (or {ENV})"
             )
         return spill
     raise InvalidInput(

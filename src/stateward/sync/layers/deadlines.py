@@ -72,17 +72,18 @@ class Deadlines:
                 outcomes = self._again(ops, breaker, start, end, error)
             except StoreUnavailable:
                 if not writes:
-                    self._looked_up(start)
+                    self._looked_up(self._world.monotonic() - start)
                 raise
+        breaker.answered = now = self._world.monotonic()
         if breaker.failures:
-            breaker.succeeded(self._world.monotonic())
+            breaker.succeeded(now)
         if not writes:
-            self._looked_up(start)
+            self._looked_up(now - start)
         return outcomes
 
-    def _looked_up(self, start: float) -> None:
+    def _looked_up(self, seconds: float) -> None:
         self._counters.lookups += 1
-        if self._world.monotonic() - start > self._slow:
+        if seconds > self._slow:
             self._counters.slow_lookups += 1
 
     def execute_past_breaker(

@@ -31,7 +31,7 @@ class Instruments:
 
     def _measured(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         recorder, monotonic = self._recorder, self._world.monotonic
-        known = recorder.consistency.known(ops)
+        known = [recorder.consistency.known(op) for op in ops]
         start = monotonic()
         try:
             outcomes = self._below(ops, deadline)
