@@ -27,12 +27,12 @@ BROKEN_MEMORIES = [
     ("drops_nulls", "fidelity", "fields of messages come back changed"),
     ("loses_the_newest", "windows", "a window lacks the newest message"),
     ("keys_of_all", "keys", "a key counts in another conversation"),
-    ("no_lock", "locks", "two hold one lock at the same time"),
+    ("no_lock", "locks", "two holders have one lock at the same time"),
     ("stores_errors", "tasks", "a task that failed is recorded as done"),
     ("acknowledges_early", "kills", "turns that were acknowledged are lost"),
-    ("shares_defaults", "isolation", "what one caller does to a default, all others see"),
+    ("shares_defaults", "isolation", "what one caller does to a default value, all others see"),
     ("forgets_soon", "lasting", "a task that is done runs again"),
-    ("only_older", "conflicts", "a put with a version that never was is taken"),
+    ("only_older", "conflicts", "a put with a version that never existed is accepted"),
     ("runs_steps_again", "workflows", "steps of a workflow that is done run again"),
     ("merges", "updates", "a put merges with what was there"),
     ("reads_all", "slowdown", "load takes"),
@@ -189,7 +189,7 @@ def test_a_memory_that_tries_again_without_a_key_doubles_what_was_not_answered(
             f"{BROKEN}:retries", "outage", url=server.url, faults=("unanswered",), outage=0.8
         )
     assert answer(report, "outage").verdict == "fail"
-    assert "doubled" in answer(report, "outage").summary
+    assert "duplicated" in answer(report, "outage").summary
 
 
 @pytest.mark.soak

@@ -78,7 +78,7 @@ def test_prices_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "prices.toml"
     for text, said in (
         ("gb_stored = 1.0", "gb_month_stored"),
-        ("node_month = -1.0", "nought or more"),
+        ("node_month = -1.0", "0 or more"),
         ("node_month = 'free'", "node_month"),
         ("node_month", "not TOML"),
     ):
@@ -96,7 +96,7 @@ def test_a_file_of_prices_is_written_and_can_be_used(
     assert cli.main(["audit", "init", "prices", path]) == 0
     assert read_prices(path) == Prices("USD", 0.1, 0.0, 0.0, 0.01, 0.0, 0.0, 50.0, 1.0)
     assert cli.main(["audit", "init", "prices", path]) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 # --- the table --------------------------------------------------------------------------
@@ -140,7 +140,7 @@ def test_what_the_user_requires_decides() -> None:
     assert "growth a year: not known" in tabled(unknown, gb_a_year=9.0).recommendation
     only = tabled(unknown, prefer="money")
     assert only.recommended is None
-    assert "None of those that hold tells the money" in only.recommendation
+    assert "None of those that meet the requirements reports the money" in only.recommendation
 
 
 def test_requirements_come_from_the_config_and_from_the_command_line() -> None:

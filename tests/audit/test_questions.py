@@ -186,10 +186,10 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("workflows", "fail", "never finished", changes(
         workflows=[WorkflowRun("w", ["a", "b"], ["a"], "b", ["b"], False)])),
     ("workflows", "unknown", "killed", changes(workflows=[])),
-    ("sharing", "fail", "1 look of 2", changes(
+    ("sharing", "fail", "1 read of 2", changes(
         sharing=[Look("turn", 1, 2, False, "old"), Look("preference", 1, 2, True)])),
-    ("sharing", "unknown", "looked", changes(sharing=[])),
-    ("sharing", "unknown", "only 2 looks", changes(
+    ("sharing", "unknown", "no replica read", changes(sharing=[])),
+    ("sharing", "unknown", "only 2 reads", changes(
         sharing=[Look("turn", 1, 2, True), Look("preference", 1, 2, True)])),
     ("backup", "fail", "did not come back", changes(
         drill=Drill(30, {"t": list(range(20))}, {"t": list(range(50))}, True, 1.0, 2.0, "store"))),
@@ -251,29 +251,29 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("outage", "warn", "1 error does not say", changes(
         outages=[outage(tried=[Tried("read", 0.1, 0.1, "error", "KeyError", False)])])),
     ("outage", "warn", "recovery took 9.0 s", changes(outages=[outage(recovery=9.0)])),
-    ("outage", "fail", "1 turn doubled", changes(outages=[outage(found=["a", "b", "b"])])),
+    ("outage", "fail", "1 turn duplicated", changes(outages=[outage(found=["a", "b", "b"])])),
     ("outage", "fail", "recovery took 40 s", changes(outages=[outage(recovery=40.0)])),
-    ("outage", "unknown", "no disturbance", changes(outages=[outage(fired=False)])),
+    ("outage", "unknown", "no fault", changes(outages=[outage(fired=False)])),
     ("outage", "unknown", "through a socket", changes(
         outages=None, notes={"outage": "it is reached through a socket"})),
     ("outage", "unknown", "did not reach the store", changes(
         outages=[outage(), outage(fired=False)])),
-    ("outage", "fail", "2 reads gave an old answer as if it were new (the link is cut)", changes(
+    ("outage", "fail", "2 reads returned stale data as if it were current", changes(
         outages=[outage(elsewhere=3, tried=[Tried("read", 0.4, 0.1, "read", missing=1)] * 2)])),
-    ("outage", "fail", "a client that was connected does not connect again", changes(
+    ("outage", "fail", "a client that was connected does not reconnect", changes(
         outages=[outage(recovery=None)])),
     ("outage", "fail", "a new process cannot read what is stored (the link is cut): OSError",
      changes(outages=[outage(found=[], unreadable="OSError")])),
     ("outage", "warn", "a read took 5.0 s to fail", changes(
         outages=[outage(tried=[Tried("read", 0.1, 5.0, "error")])])),
-    ("isolation", "fail", "missing or changed while others write theirs (2 of 9 trials)", more(
+    ("isolation", "fail", "missing or changed while others write (2 of 9 trials)", more(
         "isolation", "all of one's own", differing=2)),
     ("isolation", "fail", "given messages of another (2 of 9 trials)", more(
         "isolation", "one's own conversation", differing=2)),
-    ("erasure", "fail", "a turn that a replica kept for later comes back", more(
+    ("erasure", "fail", "a turn that a replica had spilled comes back", more(
         "erasure", "turns kept for later", differing=2)),
-    ("erasure", "unknown", "what is still stored nobody can tell", without_traces),
-    ("kills", "pass", "several at once lose or split turns without any kill (2 of 9, see races)",
+    ("erasure", "unknown", "whether it is still stored is unknown", without_traces),
+    ("kills", "pass", "concurrent writers lose or split turns without any kill (2 of 9, see races)",
      more("kill_checks", "the same without a kill", differing=2)),
     ("slowdown", "fail", "append takes 1.0 ms at 20 messages of the conversation, 9.0 ms at 1,600",
      changes(costs_by_size=[by_size("append", "the conversation", 1.0, 2.0, 4.0, 9.0)])),
@@ -297,7 +297,7 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "a", 70.0))),
     ("monitoring", "unknown", "no outage", changes(
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, False, 0, None, None))),
-    ("monitoring", "unknown", "could be made: it is reached through a socket", changes(
+    ("monitoring", "unknown", "could be caused: it is reached through a socket", changes(
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, False, 0, None, None),
         notes={"monitoring": "it is reached through a socket"})),
     ("monitoring", "unknown", "only 3 writes", changes(
@@ -311,23 +311,23 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("monitoring", "fail", "a p95 of 1.0 ms where half of the lookups take more than 50 ms",
      changes(monitoring=Monitoring("m", 60, {"p50": 0.001, "p95": 0.001, "p99": 0.001}, True, 15,
                                    "a", 0.5, 60, 60, 0.05))),
-    ("monitoring", "fail", "'a' came before anything was wrong", changes(
+    ("monitoring", "fail", "'a' fired before anything was wrong", changes(
         monitoring=Monitoring("m", 60, {"p50": 1, "p95": 2, "p99": 3}, True, 15, "a", 0.5,
                               early="a"))),
     ("monitoring", "fail", "a p95 of 1.0 ms where one lookup in twelve takes more than 60 ms",
      changes(monitoring=Monitoring("m", 60, {"p50": 0.001, "p95": 0.001, "p99": 0.001}, True, 15,
                                    "a", 0.5, 60, 60, 0.001, "", 0.06, 0.001, 0.001))),
-    ("monitoring", "pass", "came when the store was down",  # this machine is as slow as that
+    ("monitoring", "pass", "fired when the store was down",  # this machine is as slow as that
      changes(monitoring=Monitoring("m", 60, {"p50": 0.001, "p95": 0.001, "p99": 0.001}, True, 15,
                                    "a", 0.5, 60, 60, 0.001, "", 0.06, 0.03, 0.001))),
-    ("outage", "fail", "turns kept for later came in another order (the link is cut)", changes(
+    ("outage", "fail", "spilled turns were stored in another order (the link is cut)", changes(
         outages=[outage(in_turn=["b", "a"])])),
-    ("growth", "fail", "every update of a user's state takes 950 bytes more", changes(
+    ("growth", "fail", "every update of a user's state adds 950 bytes", changes(
         growing=Growing(100, 1000, 101_000, 10**12, 30, 1000, 20, 121_000, 100, 1000, 216_000))),
-    ("growth", "fail", "every update of a user's state takes 900 bytes more", changes(
+    ("growth", "fail", "every update of a user's state adds 900 bytes", changes(
         growing=Growing(100, 1000, 101_000, 10**12, 30, 1000, 20, 121_000, 100, 1000, 216_000,
                         100, 306_000))),
-    ("growth", "pass", "some versions are kept, 95,000 bytes after 100", changes(
+    ("growth", "pass", "old versions of a user's state are kept: 95,000 bytes after 100", changes(
         growing=Growing(100, 1000, 101_000, 10**12, 30, 1000, 20, 121_000, 100, 1000, 216_000,
                         100, 226_000))),
     ("workflows", "fail", "0 finished steps ran again, 3 skipped", changes(
@@ -337,13 +337,13 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         outages=[outage(changed=["put/1", "put/2"], kept_changes=["put/1"])])),
     ("slowdown", "fail", "get_user takes 200 ms, one call at a time", changes(
         costs_by_size=[by_size("get_user", "the store", 200.0, 200.0, 200.0, 200.0)])),
-    ("races", "fail", "1 doubled turn", changes(
+    ("races", "fail", "1 duplicated turn", changes(
         turn_race=TurnRace(TURNS, STORED + STORED[-2:], 2))),
     ("races", "fail", "2 split turns", changes(
         turn_race=TurnRace(TURNS, [STORED[0], STORED[2], STORED[1], *STORED[3:]], 2))),
     ("races", "fail", "reordered", changes(
         turn_race=TurnRace(TURNS, STORED[4:6] + STORED[:4] + STORED[6:], 2))),
-    ("races", "fail", "cannot be read", changes(
+    ("races", "fail", "can no longer be read", changes(
         turn_race=TurnRace(TURNS, [], 2, "JSONDecodeError"))),
     ("races", "fail", "could not be written", changes(
         turn_race=TurnRace(TURNS, STORED, 2, "", {"JSONDecodeError": 9}))),
@@ -374,7 +374,7 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         growing=Growing(100, 0, 100_000, 500_100_000, 30, 1000, 20, 120_000))),
     ("growth", "pass", "5 GB of memory hold 500 days of it", changes(
         growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 120_000))),
-    ("growth", "warn", "tells no limit; 5 GB of memory hold 50 days of it", changes(
+    ("growth", "warn", "reports no limit; 5 GB of memory hold 50 days of it", changes(
         growing=Growing(100, 0, 1_000_000, None, 30, 1000, 20, 1_200_000))),
     ("growth", "unknown", "in a long conversation was not measured", changes(
         growing=Growing(100, 0, 100_000, None))),
@@ -397,7 +397,7 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         settings=Read("x", "1", "d", {"appendonly": "no", "appendfsync": "everysec"}))),
     ("settings", "warn", "appendfsync everysec", changes(
         settings=Read("x", "1", "d", APPEND_ONLY | {"appendfsync": "everysec"}))),
-    ("settings", "unknown", "appendfsync: the store does not tell it", changes(
+    ("settings", "unknown", "appendfsync: the store does not report it", changes(
         settings=Read("x", "1", "d", APPEND_ONLY | {"appendfsync": "unknown"}))),
     ("settings", "unknown", "declared, not verified", changes(
         settings=Read("x", "1", "d", {}), declared={"appendfsync": "always"})),
