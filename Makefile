@@ -32,7 +32,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift completions client packages node langgraph-server test soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings clean
+.PHONY: help venv lint types sync drift completions client packages node langgraph-server docs test untimed soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -101,9 +101,17 @@ packages: $(STAMP) ## Debian packages that some tests need, where they may be in
 MEMORY := $(shell $(PYTHON) tools/memory_folder.py)
 TIMED = $(shell grep -rl --include='*.py' 'mark\.timing' tests)
 test: export TMPDIR := $(or $(TMPDIR),$(MEMORY),/tmp)
-test: lint types drift packages node langgraph-server ## lint, types, drift, then every test but the soaks
-	@$(PYTEST) --cache-clear -n $(WORKERS) --dist worksteal -m "not soak and not timing" $(ARGS) || { status=$$?; $(if $(ARGS),[ $$status -eq 5 ] ||) $(AGAIN) $$status; }
+test: lint drift packages node langgraph-server ## lint, types, drift, then every test but the soaks
+	@$(MAKE) --no-print-directory -j2 types untimed
 	@$(PYTEST) --cache-clear -m "timing and not soak" $(or $(ARGS),$(TIMED)) || { status=$$?; [ $$status -eq 5 ] || $(AGAIN) $$status; }
+
+# Beside `types`: mypy takes a minute and has one process, and the tests often wait.
+untimed: $(STAMP)
+	@$(PYTEST) --cache-clear -n $(WORKERS) --dist worksteal -m "not soak and not timing" $(ARGS) || { status=$$?; $(if $(ARGS),[ $$status -eq 5 ] ||) $(AGAIN) $$status; }
+
+docs: $(STAMP) ## build the documentation site into site/, offline, and check it in a browser too
+	@PYTHONPATH=tools $(BIN)/python -m docs_site site
+	@SITE=site $(PYTEST) tests/docs/test_site.py $(ARGS)
 
 soak: $(STAMP) ## the long tests
 	@$(PYTEST) -m soak --timeout 0 $(ARGS)
@@ -158,6 +166,9 @@ audit-power: $(STAMP) ## how many broken memories the audit finds (PROFILE=full 
 findings: $(STAMP) ## audit public systems and show their defects; writes docs/findings.md
 	@PYTHONPATH=tools $(BIN)/python -m findings $(ARGS)
 
+release: $(STAMP) ## build wheel, sdist and SBOM into dist/ and check them; uploads nothing
+	@$(BIN)/python tools/release.py $(ARGS)
+
 clean: ## remove .venv and the like, caches and builds
-	@rm -rf $(VENV) $(LIGHT) $(PEERS) .venv-findings audit build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(LIGHT) $(PEERS) .venv-findings audit build dist site .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -20,6 +20,7 @@ from stateward.benchmark.figures import OPERATIONS
 from stateward.cli import COMMANDS, command_parser, overview
 from stateward.cli.completion import SHELLS
 from stateward.cli.inspect_sections import LISTS, SINGLES
+from stateward.cli.quickstart import ENGINE_CHOICES
 
 FOLDER = Path(__file__).resolve().parent.parent / "src" / "stateward" / "cli" / "completions"
 
@@ -36,6 +37,7 @@ FILES = {"FILE", "URL_OR_FILE", "ID [FILE]", "ID FILE"}
 WORDS = {  # what may be typed for some others; the parsers take more than these
     "SECTION": [*LISTS, *SINGLES, "repeats"],
     "ID,ID": [question.id for question in QUESTIONS],
+    "--engine": list(ENGINE_CHOICES),
     "--faults": list(FAULTS),
     "--only": list(OPERATIONS),
     "--profile": list(PROFILES),

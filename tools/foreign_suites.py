@@ -140,7 +140,7 @@ DAMAGE = (
     "skips nothing"
 )
 AS_GIVEN = (
-    "wants items back as they were sent, without what OpenAI adds when it tells them: a status, "
+    "wants items back as they were sent, without what OpenAI adds when it returns them: a status, "
     "and text as a list of parts"
 )
 FORGETS = "needs a storage that forgets at the end of the process"
@@ -205,7 +205,7 @@ SUITES = (
             "test_no_running_loop*": NO_LOOP,
             "test_ttl_refresh": SWEEPER,
             "test_ttl_sweeper": SWEEPER,
-            "test_ttl_override_default": "SQLite's store prolongs what is read only when told to; "
+            "test_ttl_override_default": "SQLite's store prolongs what is read only when asked to; "
             "LangGraph documents it as the default, and so it is here",
         },
     ),
@@ -231,8 +231,8 @@ SUITES = (
             "test_get_checkpoint_no_channel_values*": OWN_METHODS,
             "test_*_walk_reads_nothing_newer_than_the_target": OWN_METHODS,
             "test_delta_channel_conformance": CAPABILITY,
-            "test_inline_primitive_seed_is_found": "PostgreSQL's saver cannot tell a stored `None` "
-            "from nothing; here it is found, as LangGraph's own walk finds it",
+            "test_inline_primitive_seed_is_found": "PostgreSQL's saver cannot distinguish a "
+            "stored `None` from nothing; here it is found, as LangGraph's own walk finds it",
         },
     ),
     Suite(
@@ -375,7 +375,7 @@ SUITES = (
             "test_gap_fill_bounded_concurrency*": TURNS,
             "test_cancelled_after_mkdtemp_cleans_temp_dir*": TURNS,
             "test_eager_flush_mode_appends_per_frame_before_result": TURNS,
-            "test_mixed_sessions_gap_filled*": "wants two sessions told apart that were written "
+            "test_mixed_sessions_gap_filled*": "wants two sessions distinguished that were written "
             "within one millisecond, while it hides the summary of one",
         },
     ),

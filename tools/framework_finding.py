@@ -1,4 +1,4 @@
-"""Audits LangGraph's own store on PostgreSQL, and puts what was found into the README.
+"""Audits LangGraph's own store on PostgreSQL, and puts what was found into its page.
 
 python tools/framework_finding.py postgresql://…
 
@@ -19,7 +19,7 @@ import psycopg
 from stateward import cli
 
 ROOT = Path(__file__).resolve().parent.parent
-README = ROOT / "README.md"
+PAGE = ROOT / "docs" / "how-to" / "audit-a-framework.md"
 BLOCK = re.compile(r"(<!-- made by tools/framework_finding.py -->\n```text\n).*?(```\n)", re.S)
 TARGET, ONLY, SEED = "langgraph:postgres", ("races", "growth"), 1
 PACKAGES = ("langgraph", "langgraph-checkpoint-postgres")
@@ -33,9 +33,9 @@ def main(argv: list[str] | None = None) -> int:
     with psycopg.connect(words[0]) as connection:
         version = connection.info.parameter_status("server_version")
     found = excerpt(audited(words[0]), str(version))
-    text = README.read_text("utf-8")
-    README.write_text(BLOCK.sub(lambda block: block[1] + found + block[2], text), "utf-8")
-    print(README)
+    text = PAGE.read_text("utf-8")
+    PAGE.write_text(BLOCK.sub(lambda block: block[1] + found + block[2], text), "utf-8")
+    print(PAGE)
     return 0
 
 

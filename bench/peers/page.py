@@ -50,12 +50,12 @@ def text(figures: Figures) -> str:
 def _behind(found: Sequence[Comparison]) -> Iterator[str]:
     yield from ("## Where Stateward is not ahead", "")
     yield from _against(found, "peer", "a peer")
-    yield from ("Raw clients are [further down](#beside-raw-clients).", "")
+    yield from ("Raw clients are [further down](#compared-with-raw-clients).", "")
 
 
 def _raw(found: Sequence[Comparison]) -> Iterator[str]:
-    yield from ("## Beside raw clients", "")
-    yield from _against(found, "raw", "a raw client, which does less at each call,")
+    yield from ("## Compared with raw clients", "")
+    yield from _against(found, "raw", "a raw client, which does less per call,")
 
 
 def _against(found: Sequence[Comparison], role: str, whom: str) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _losses(behind: Sequence[Comparison]) -> Iterator[str]:
 
 
 def _targets(found: Sequence[Comparison]) -> Iterator[str]:
-    yield from ("## Targets", "", "| what | beside | target | measured | rounds | |")
+    yield from ("## Targets", "", "| what | compared with | target | measured | rounds | |")
     yield "| --- | --- | --- | --- | --- | --- |"
     for engine in ENGINES:
         rivals = _peers(found, engine, "append a turn, 100 conversations")

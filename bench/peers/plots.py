@@ -21,11 +21,11 @@ def images(figures: Figures) -> dict[str, str]:
     found = {}
     crowd = [cell for cell in cells if cell["callers"] > 1]
     if crowd:
-        title = "Turns appended in a second, 100 conversations at once (scale of tens)"
+        title = "Turns appended per second, 100 concurrent conversations (logarithmic)"
         found["peers-crowd.svg"] = charts.bars(title, _groups(crowd, "per_second"))
     tasks = [cell for cell in cells if cell["work"] == "once"]
     if tasks:
-        title = "A task that runs once, ms (scale of tens)"
+        title = "A task that runs once, ms (logarithmic)"
         found["peers-tasks.svg"] = charts.bars(title, _groups(tasks, "p50_us"))
     for engine in ENGINES:
         for work in ("append", "last"):

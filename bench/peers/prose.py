@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 OPENING = """\
-# Performance beside other stores
+# Performance compared with other stores
 
 <!-- Written by `make bench-peers`: change bench/peers, not this page. -->
 
-Stateward beside what agent frameworks bring along to keep their state, and beside DBOS for tasks
-that run once: on the same engine, equally durable, in turns within one run. How it compares with
-the raw drivers is on [another page](explanation/performance.md).
+Stateward compared with the stores that come with agent frameworks, and with DBOS for tasks that run
+once: on the same engine, with the same durability, alternating within one run. How it compares with
+raw drivers is on [another page](explanation/performance.md).
 
 ```
 make bench-peers
 ```
 
-installs them into an environment of their own, measures for about {minutes} minutes and writes this
+installs them into a separate environment, measures for about {minutes} minutes and writes this
 page.
 """
 
 TARGETS = """\
-On SQLite a new task of DBOS makes about four commits; judging by its statements, three of them
-write. Stateward claims and completes: two. Were waiting for the disk all, it would be ahead 1.5 ×.
+On SQLite a new DBOS task makes about four commits; judging by its statements, three of them write.
+Stateward makes two: it claims the task and completes it. If only waiting for the disk counted,
+Stateward would be 1.5 × ahead.
 """
 
 READING = """\
@@ -29,44 +30,46 @@ READING = """\
 
 A figure is the median of the rounds. The number after it says how many times better Stateward was,
 round by round: the median, and in brackets the smallest and largest. Below 1 × the other was ahead:
-such cells are **bold**. Blocking contestants are compared with Stateward's blocking half. *Raw*
-marks the client of an engine by hand: it checks no owner, remembers no operation, knows no expiry.
+such cells are **bold**. Blocking contestants are compared with Stateward's blocking API. *Raw*
+marks an engine's client used directly: it checks no owner, records no operation and knows no
+expiry.
 
-Times depend on the machine and on whoever else uses it. Ratios depend on that less, because all ran
-within the same seconds, but not little where a call waits for a disk that others use: where the
-brackets are wide, or lie on both sides of 1, the median proves nothing. A turn is two messages of
-500 bytes of JSON.
+Times depend on the machine and on its other load. Ratios depend on them less, because all
+contestants ran within the same seconds, but they still vary where a call waits for a shared disk:
+where the brackets are wide, or lie on both sides of 1, the median proves nothing. A turn is two
+messages of 500 bytes of JSON.
 """
 
 CONTESTANTS = """\
-## Who took part, and how
+## Contestants and their setup
 
-Each is set up as its documentation says, pools included; what it keeps for an open conversation is
-kept.
+Each is set up as its documentation says, including connection pools, and keeps whatever it holds
+for an open conversation.
 
-- **OpenAI Agents**: one session object a conversation. SQLAlchemy and Redis sessions share one
-  engine or client. They keep no state of users.
+- **OpenAI Agents**: one session object per conversation. SQLAlchemy and Redis sessions share one
+  engine or client. They store no user state.
 - **LangGraph**: a turn is one run of a graph with one node that answers, so its time includes the
-  graph's own work; when it saves is left at its default. The last 20 are taken from `get_state`.
-  State of users is a document in LangGraph's store for that engine; that has no compare-and-swap,
-  so an update is a get and a put, and is lost when another writes between them.
-- **Strands**: two `create_message` a turn; what an agent writes besides (its own state, after each
-  message) is left out. No file is synced: a crash of the machine may take turns with it.
-- **Google ADK**: two events a turn, appended to a session that is in memory already. State of users
-  is written by an event; the full context is one `get_session`. On SQLite it waits for the lock for
-  up to a minute instead of 5 seconds: with 100 conversations, appends fail otherwise.
-- **Pydantic AI**: its `ConversationStore` comes with a backend in memory alone. What can be
-  installed is the `SqliteConversationStore` of its Harness, made for one machine; it writes the
-  whole conversation at each save. That was measured.
-- **DBOS**: a workflow with an id of its own, with one step in it.
+  graph's own work; when to save is left at the default. The last 20 are taken from `get_state`.
+  User state is a document in LangGraph's store for that engine; it has no compare-and-swap, so an
+  update is a get and a put, and is lost if another write comes between them.
+- **Strands**: two `create_message` calls per turn; what an agent also writes (its own state, after
+  each message) is left out. No file is synced: turns may be lost if the machine crashes.
+- **Google ADK**: two events per turn, appended to a session that is already in memory. User state
+  is written with an event; the full context is one `get_session`. On SQLite it waits up to a minute
+  for the lock instead of 5 seconds: with 100 conversations, appends fail otherwise.
+- **Pydantic AI**: its `ConversationStore` comes with an in-memory backend only. Measured is the
+  `SqliteConversationStore` of its Harness, which is made for one machine and writes the whole
+  conversation at each save.
+- **DBOS**: a workflow with its own id and one step.
 """
 
 MACHINE = """\
 ## The machine and the versions
 
-{machine}; clients and servers share it. Python {python}, event loop: {loop}. {rounds} rounds after
-one that warms up, in each of which a contestant has {slot_ms} ms; with 100 conversations half as
-many rounds, and {crowd_ms} ms. Writing 4 KB to the disk took {fast} to {slow} µs. Measured on {on}.
+{machine}; clients and servers share it. Python {python}, event loop: {loop}. After a warm-up round
+there are {rounds} rounds, in each of which a contestant has {slot_ms} ms; with 100 conversations
+half as many rounds, and {crowd_ms} ms. Writing 4 KB to the disk took {fast} to {slow} µs. Measured
+on {on}.
 """
 
-BUSY = "Others used the machine meanwhile: its load was {load} when the run began."
+BUSY = "The machine was also used for other work: its load was {load} when the run began."

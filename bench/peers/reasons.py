@@ -26,29 +26,49 @@ REASONS = (
     Reason("p50_us", "sqlite", STRANDS, "append", "It does not wait for the disk; Stateward does."),
     Reason("per_second", "sqlite", STRANDS, "append", "It does not wait for the disk."),
     Reason("p99_us", "sqlite", STRANDS, "append", "It does not wait for the disk."),
-    Reason("cpu_us", "sqlite", STRANDS, "append", "Two files; no log, no index, no owner."),
-    Reason("written", "sqlite", STRANDS, "", "Two blocks of 4 KB; a log has a page an index."),
+    Reason(
+        "cpu_us", "sqlite", STRANDS, "append", "It writes two files, without log, index or owner."
+    ),
+    Reason(
+        "written",
+        "sqlite",
+        STRANDS,
+        "",
+        "It writes two blocks of 4 KB; a log has one page per index.",
+    ),
     Reason("written_long", "sqlite", STRANDS, "", "As with short conversations."),
     Reason(
-        "", "sqlite", SQLITE, "bytes", "Not measured apart; Stateward also keeps the operation."
+        "",
+        "sqlite",
+        SQLITE,
+        "bytes",
+        "Not measured separately; Stateward also stores the operation.",
     ),
-    Reason("", "postgres", SQL, "bytes", "Not measured apart; Stateward also keeps the operation."),
-    Reason("", "redis", REDIS, "bytes", "Not measured apart; Stateward also keeps the operation."),
+    Reason(
+        "",
+        "postgres",
+        SQL,
+        "bytes",
+        "Not measured separately; Stateward also stores the operation.",
+    ),
+    Reason(
+        "", "redis", REDIS, "bytes", "Not measured separately; Stateward also stores the operation."
+    ),
     Reason("", "postgres", "asyncpg", "bytes", "It writes the messages and nothing else."),
     Reason("", "sqlite", "aiosqlite", "bytes", "It writes the messages and nothing else."),
     Reason("", "redis", "redis-py", "bytes", "It writes the messages and nothing else."),
     Reason("", "redis", "valkey-glide", "bytes", "It writes the messages and nothing else."),
-    Reason("kib", "", "", "", "Stateward's tables of recent conversations; they have an end."),
-    Reason("", "redis", "valkey-glide", "", "Its input and output run in Rust, on threads."),
+    Reason("kib", "", "", "", "Stateward's tables of recent conversations, which are bounded."),
+    Reason("", "redis", "valkey-glide", "", "Its I/O runs in Rust, on threads."),
     Reason("", "redis", REDIS, "last", "One LRANGE; Stateward also reads owner and expiry."),
-    Reason("", "redis", "redis-py", "", "One command, of which the server does less."),
+    Reason("", "redis", "redis-py", "", "One command, with less work for the server."),
     Reason("", "postgres", "asyncpg", "", "One statement on one table."),
 )
 
 
 def reason(each: Comparison) -> str:
     if not each.sure:
-        return "Not decided: the rounds disagree."
+        return "Undecided: the rounds disagree."
     for known in REASONS:
         if (
             known.figure in ("", each.figure)

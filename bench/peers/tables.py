@@ -23,9 +23,9 @@ def crowd(figures: Figures) -> Iterator[str]:
     cells = [cell for cell in figures["cells"] if cell["callers"] > 1]
     if not cells:
         return
-    yield from ("## Append, 100 conversations at once", "")
-    yield from (f"![Turns appended in a second]({IMAGES}/peers-crowd.svg)", "")
-    kinds = {"appends/s": "per_second", "p99": "p99_us", "client CPU an append": "cpu_us"}
+    yield from ("## Append, 100 concurrent conversations", "")
+    yield from (f"![Turns appended per second]({IMAGES}/peers-crowd.svg)", "")
+    kinds = {"appends/s": "per_second", "p99": "p99_us", "client CPU per append": "cpu_us"}
     for engine, here in _by_engine(cells):
         yield from (f"### {TITLES[engine]}, 100 conversations", "")
         yield from _table(here, list(kinds), lambda row, head: _beside(row, kinds[head], cells))
@@ -40,14 +40,14 @@ def calls(figures: Figures) -> Iterator[str]:
     yield from ("## One caller, history of 100 messages", "")
     yield from (
         "The full context is the conversation and the user's document: Stateward reads them, and",
-        "the user's unfinished work, in one call. Who has nothing in a column has no such call.",
+        "the user's unfinished work, in one call. An empty cell: there is no such call.",
         "",
     )
     yield from _works(figures, "p50_us", "")
 
 
 def processor(figures: Figures) -> Iterator[str]:
-    yield from ("## Processor time of the client, one caller", "")
+    yield from ("## CPU time of the client, one caller", "")
     yield from ("On SQLite that includes the engine, which runs in the client's process.", "")
     yield from _works(figures, "cpu_us", ", client CPU")
 
@@ -77,8 +77,8 @@ def growth(figures: Figures) -> Iterator[str]:
             yield from (f"### {TITLES[engine]}, {HEADS[work]} by messages", "")
             yield from _grid(mine, heads, lambda cell: cell["history"], "p50_us", missing="—")
     yield from (
-        "A dash: there, a checkpoint or a row that holds the whole conversation takes so long that",
-        "it was left out.",
+        "A dash: not measured, because a checkpoint or a row with the whole conversation takes too",
+        "long.",
         "",
     )
 
@@ -89,7 +89,7 @@ def tasks(figures: Figures) -> Iterator[str]:
         return
     yield from ("## Tasks that run once", "")
     yield from (f"![A task that runs once]({IMAGES}/peers-tasks.svg)", "")
-    heads = {"a new task": "once", "one that ran already": "hit"}
+    heads = {"a new task": "once", "a completed task": "hit"}
     for engine, here in _by_engine(cells):
         yield from (f"### {TITLES[engine]}, tasks", "")
         yield from _grid(here, heads, lambda cell: cell["work"], "p50_us")
@@ -105,7 +105,7 @@ def stored(figures: Figures) -> Iterator[str]:
         f"While conversations grow to {rows[0]['messages']} messages, and at 1,000. On SQLite the",
         "size of the file, and what the process wrote; on PostgreSQL the size of the database, and",
         "of the write-ahead log; on Valkey its memory, and the append-only file. Memory grows in",
-        "steps: what redis-py and valkey-glide, which store the same, differ by is the error.",
+        "steps: redis-py and valkey-glide store the same, so their difference is the error.",
         "",
     )
     kinds = {
@@ -124,8 +124,8 @@ def remembered(figures: Figures) -> Iterator[str]:
     yield from (
         "## Memory of an open conversation",
         "",
-        "What the process grows by for each conversation in which a turn was appended and read,",
-        "with what the framework's documentation says to keep. Each had a process of its own.",
+        "How much the process grows for each conversation in which a turn was appended and read,",
+        "with what the framework's documentation says to keep. Each ran in its own process.",
         "",
     )
 

@@ -1,4 +1,4 @@
-"""What follows from the figures by arithmetic, so that nobody has to trust a number without one."""
+"""What follows from the figures by arithmetic, so that every number can be checked."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def markdown(found: dict[str, Any]) -> str:
     for section, (title, columns) in SECTIONS.items():
         if found.get(section):
             parts += [f"### {title}", "", *_table(columns, found[section]), ""]
-    parts += ["### What follows by arithmetic", "", *rows(found), ""]
+    parts += ["### Calculated from these figures", "", *rows(found), ""]
     return "\n".join([*parts, f"{found.get('setting', '')}."])
 
 
@@ -60,7 +60,7 @@ def _bytes(value: float | None) -> str:
 
 SECTIONS: dict[str, tuple[str, Columns]] = {
     "calls": (
-        "Processor time of a call, a hundred under way at once",
+        "CPU time of a call, with 100 in flight",
         {
             "call": lambda row: row["call"],
             "client": lambda row: _us(row["client_us"]),
@@ -76,9 +76,9 @@ SECTIONS: dict[str, tuple[str, Columns]] = {
             "memory, idle": lambda row: _kb(row["idle_bytes"]),
             "with 20 messages held": lambda row: _kb(row["window_bytes"]),
             "in the cache": lambda row: _kb(row["cached_bytes"]),
-            "all at once": lambda row: f"{row['at_once']:,.0f} turns/s",
+            "all concurrently": lambda row: f"{row['at_once']:,.0f} turns/s",
             "p99 of that": lambda row: _ms(row["at_once_p99_ms"]),
-            "client CPU a turn": lambda row: f"{row['cpu_us']:,.0f} µs",
+            "client CPU per turn": lambda row: f"{row['cpu_us']:,.0f} µs",
             "at a steady rate": lambda row: f"{row['paced']:,.0f} turns/s",
             "p50 / p99 of that": lambda row: (
                 f"{_ms(row['paced_p50_ms'])} / {_ms(row['paced_p99_ms'])}"
@@ -123,14 +123,14 @@ SECTIONS: dict[str, tuple[str, Columns]] = {
         "Model calls in one workflow, over a conversation of 20 tokens a call",
         {
             "calls": lambda row: f"{row['calls']:,}",
-            "a step gives": lambda row: row["form"],
+            "a step returns": lambda row: row["form"],
             "stored": lambda row: ", ".join(
                 f"{size / 1e6:,.1f} MB {where}" for where, size in row["bytes"].items()
             ),
             "a call": lambda row: _ms(row["call_ms"]),
             "the last resume": lambda row: _ms(row["resume_ms"]),
-            "its processor time": lambda row: _ms(row["resume_cpu_ms"]),
-            "round trips of it": lambda row: str(row["round_trips"]),
+            "its CPU time": lambda row: _ms(row["resume_cpu_ms"]),
+            "its round trips": lambda row: str(row["round_trips"]),
         },
     ),
     "slots": (

@@ -108,7 +108,7 @@ def listing_mark(after: str) -> tuple[float, str, str]:
 
 
 def _no_mark(after: str) -> InvalidInput:
-    return InvalidInput(f"{shown(after)} is no cursor of a listing: pass one as it was told")
+    return InvalidInput(f"{shown(after)} is not a cursor of a listing: pass one unchanged")
 
 
 def as_message(value: Any) -> dict[str, Any]:

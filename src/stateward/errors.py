@@ -14,7 +14,7 @@ class StatewardError(Exception):
     """The root of all errors raised by Stateward."""
 
 
-# --- the caller's to mend ---------------------------------------------------------------
+# --- for the caller to fix ---------------------------------------------------------------
 
 
 class InvalidInput(StatewardError, ValueError):
@@ -26,11 +26,11 @@ class TooLarge(InvalidInput):
 
 
 class NotPermitted(InvalidInput):
-    """The key that a service was asked with does not permit this. Nothing was written."""
+    """The key used for the service does not permit this. Nothing was written."""
 
 
 class WindowTooSmall(StatewardError, ValueError):
-    """What a prompt cannot do without does not fit into the window that was asked for."""
+    """What a prompt must contain does not fit into the requested window."""
 
 
 class StoreMisused(StatewardError, RuntimeError):
@@ -38,18 +38,18 @@ class StoreMisused(StatewardError, RuntimeError):
 
 
 class StoreClosed(StoreMisused):
-    """The store was closed. Work that this met is left to others: it has not failed."""
+    """The store was closed. Work in progress has not failed: other processes continue it."""
 
 
 class BackupDamaged(StatewardError):
-    """The file is no complete backup, or one of a newer format. Nothing was written."""
+    """The file is not a complete backup, or has a newer format. Nothing was written."""
 
 
 # --- refusals: the store works and says no ----------------------------------------------
 
 
 class StateConflictError(StatewardError):
-    """Somebody else changed the state first. `current` is what is there now."""
+    """Another writer changed the state first. `current` is what is stored now."""
 
     def __init__(self, message: str, *, expected: Any = None, current: Any = None) -> None:
         super().__init__(message)
@@ -58,7 +58,7 @@ class StateConflictError(StatewardError):
 
 
 class KeyReusedError(StatewardError):
-    """An idempotency key was used again for something else."""
+    """An idempotency key was reused for a different request."""
 
 
 class NotYoursError(StatewardError):
@@ -66,11 +66,11 @@ class NotYoursError(StatewardError):
 
 
 class LeaseLost(StatewardError):
-    """The lease was released or taken over, or its holder's time is up; nothing was written."""
+    """The lease was released or taken over, or has expired. Nothing was written."""
 
 
 class LeaseHeld(StatewardError):
-    """Somebody else holds the lease. `remaining` says for how many seconds at most."""
+    """Another process holds the lease. `remaining` says for how many seconds at most."""
 
     def __init__(self, message: str, *, remaining: float, holder: str) -> None:
         super().__init__(message)
@@ -79,7 +79,7 @@ class LeaseHeld(StatewardError):
 
 
 class WrongReplica(StatewardError):
-    """This state lives with another replica: `owner`. Send the request there."""
+    """This state lives on another replica: `owner`. Send the request there."""
 
     def __init__(self, message: str, *, owner: str) -> None:
         super().__init__(message)
@@ -87,19 +87,19 @@ class WrongReplica(StatewardError):
 
 
 class WorkflowFinished(StatewardError):
-    """The workflow has already come to its end; it only replays what was recorded."""
+    """The workflow has already ended; it only replays what was recorded."""
 
 
 class WorkflowCancelled(WorkflowFinished):
-    """The workflow was cancelled: its driver is told so at its next step. The message says why."""
+    """The workflow was cancelled; the message says why. Its driver raises this at its next step."""
 
 
 class WorkflowFailed(StatewardError):
-    """The workflow whose result was asked for, or a child of this one, has failed."""
+    """The workflow whose result was requested, or a child of this workflow, has failed."""
 
 
 class TaskFailed(StatewardError):
-    """The task failed for good, at an earlier delivery; the message says how."""
+    """The task failed permanently, at an earlier delivery; the message says how."""
 
 
 class TaskCancelled(TaskFailed):
@@ -107,15 +107,15 @@ class TaskCancelled(TaskFailed):
 
 
 class StepFailed(StatewardError):
-    """A step of a workflow failed at an earlier try, by an exception that is not known here."""
+    """A step of a workflow failed in an earlier attempt, with an exception type unknown here."""
 
 
 class EffectUnknown(StatewardError):
-    """Nobody knows whether an effect happened: it was begun, and its end is not recorded.
+    """It is unknown whether an effect happened: it was started, and no outcome was recorded.
 
-    It is not repeated. Look at the other side (`effect` is its id, `key` its idempotency key), then
-    say what is true: `store.effect(id).resolve(...)`, or `stateward effect resolve`. Raise it in a
-    function that is run as an effect and cannot tell whether it has done anything.
+    It is not repeated. Check with the other system (`effect` is its id, `key` its idempotency key),
+    then record the outcome: `store.effect(id).resolve(...)`, or `stateward effect resolve`. Raise
+    it in a function that is run as an effect and cannot know whether it has done anything.
     """
 
     def __init__(self, message: str = "", *, effect: str = "", key: str = "") -> None:
@@ -125,11 +125,11 @@ class EffectUnknown(StatewardError):
 
 
 class Permanent(StatewardError):
-    """Raise this in a task or step whose failure no retry can mend: it is recorded at once."""
+    """Raise this in a task or step to make its failure final: it is not retried."""
 
 
 class Reset(StatewardError):
-    """The history you were following is gone: erased and begun anew, restored or rewound.
+    """The history you were following is gone: deleted and created again, or restored.
 
     Start again from the beginning: what you read before may no longer be true.
     """
@@ -144,9 +144,9 @@ class Truncated(StatewardError):
 
 
 class NotKept(StatewardError):
-    """The past that was asked for is not kept: any more, or it never was.
+    """The requested part of the history is not, or no longer, kept.
 
-    `since` is from when on it is kept, or None if that is not known.
+    `since` is the time from which it is kept, or None if that is not known.
     """
 
     def __init__(self, message: str, *, since: datetime | None = None) -> None:
@@ -160,7 +160,7 @@ class NotKept(StatewardError):
 class StoreUnavailable(StatewardError):
     """The store did not answer, or failed.
 
-    `applied` says what became of the write: "no", or "unknown" (it may have been stored;
+    `applied` says whether the write was applied: "no", or "unknown" (it may have been stored;
     repeating the same call with the same key is safe).
     """
 
@@ -170,40 +170,47 @@ class StoreUnavailable(StatewardError):
 
 
 class StoreTooSlow(StoreUnavailable):
-    """The store did not answer within the time a call may take."""
+    """The store did not answer before the deadline of the call."""
 
 
 class AccessRefused(StoreUnavailable):
-    """The store is there and lets nobody in, or is not who it should be.
+    """The store refuses access, or could not be authenticated.
 
     A wrong password, role, database or permission; or a certificate, of either side, that the other
     does not accept.
 
-    Waiting does not help, so a store that meets it when it starts raises it at once.
+    Waiting does not help, so opening a store raises this immediately.
     """
 
 
 class EntityBusy(StoreUnavailable):
-    """Somebody outside has locked what this call writes to; the store answers all others.
+    """Another program has locked what this call writes to; the store serves all other calls.
 
     Look for a transaction that was left open.
     """
 
 
 class NotLaidOut(StoreUnavailable):
-    """The volume of this replica is not laid out for the present list of replicas.
+    """The volume of this replica is not laid out for the current list of replicas.
 
-    Nothing is kept locally meanwhile: it is not known whose it will be.
+    Nothing is spilled until it is: the owner of the state is not known yet.
     """
 
 
 class DiskProblem(StoreUnavailable):
-    """The disk under the store is full or read-only. Reads go on."""
+    """The store's disk is full or read-only. Reads still work."""
 
 
 class StoreFull(StoreUnavailable):
-    """The server has no memory left for writes. Reads go on, and so does what makes room."""
+    """The server has no memory left for writes. Reads and deletions still work."""
 
 
 class SchemaError(StatewardError):
-    """The store holds something this release cannot use; the message says what to do."""
+    """The store has a format that this release cannot use; the message says what to do.
+
+    `missing`: the store holds nothing yet, not even a schema.
+    """
+
+    def __init__(self, message: str, *, missing: bool = False) -> None:
+        super().__init__(message)
+        self.missing = missing

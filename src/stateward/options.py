@@ -91,7 +91,7 @@ class Options(Struct, frozen=True, kw_only=True):
         for name in ("appended", "edited", "deleted", "erased"):
             if iscoroutinefunction(getattr(listener, name)):
                 raise InvalidInput(
-                    f"listener= has a method {name} that is async, and nobody would await it"
+                    f"listener= has an async method {name}, which would never be awaited"
                 )
 
     def _check_heartbeat(self) -> None:

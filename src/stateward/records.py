@@ -48,11 +48,11 @@ Redact = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 class ThreadListener:
-    """Told what became of conversations, after it was stored: `open(…, listener=…)`.
+    """Notified of changes to conversations, after they were stored: `open(…, listener=…)`.
 
-    Override what concerns you. It is called within the call that did it, so it must be quick and
-    is not async; what it raises is logged. What other processes do, it is not told. `shape` is
-    the store's, unless it has one of its own.
+    Override the methods you need. They run within the call that made the change, so they must be
+    fast and are not async; what they raise is logged. Changes by other processes are not reported.
+    `shape` is the store's, unless the listener has its own.
     """
 
     shape: Shaper | None = None
@@ -65,26 +65,26 @@ class ThreadListener:
         messages: Sequence[Mapping[str, Any]],
         version: int,
     ) -> object:
-        """Messages were appended, and the thread has this version since. Not for a duplicate.
+        """Messages were appended, and this is the thread's new version. Not called for a duplicate.
 
-        What is returned as a list of repeats is counted as context breaks.
+        A returned list of repeats is counted as context breaks.
         """
 
     def edited(self, namespace: str, thread: str) -> object:
-        """Messages were rewritten or removed: what was kept of them is not true any more."""
+        """Messages were rewritten or removed: anything remembered about them is out of date."""
 
     def deleted(self, namespace: str, thread: str) -> object:
-        """The conversation was deleted, alone or with all that its user had."""
+        """The conversation was deleted, alone or with everything of its user."""
 
     def erased(self, namespace: str, user: str) -> object:
-        """All that belonged to the user was erased: keep nothing of it."""
+        """Everything of the user was erased: keep nothing of it."""
 
 
 class MessageShape(Struct, frozen=True):
-    """What a message of a form of your own is to a window: `open(…, shape=…)`.
+    """Describes a message in your own format to a window: `open(…, shape=…)`.
 
-    `calls` are the ids of the tool calls that it makes, `results` those of the calls that it
-    answers, `text` are its words, as they stand in it: what may be cut if it is too long.
+    `calls` are the ids of the tool calls it makes, `results` those of the calls it answers, `text`
+    is its text, exactly as in the message: what may be cut if it is too long.
     """
 
     role: Literal["user", "assistant", "system", "tool"]
@@ -97,10 +97,10 @@ Shaper = Callable[[dict[str, Any]], MessageShape | None]
 
 
 class Cursor(Struct, frozen=True):
-    """A place in one particular history: a version and the stamp of the write that made it.
+    """A position in one particular history: a version and the stamp of the write that made it.
 
-    Keep it as text with `str(cursor)`; wherever a cursor is taken, that text is taken too. A bare
-    version works as well, but cannot tell a history from another one of the same length.
+    Store it as text with `str(cursor)`; wherever a cursor is accepted, so is that text. A bare
+    version works too, but cannot distinguish two histories of the same length.
     """
 
     version: int
@@ -111,7 +111,7 @@ class Cursor(Struct, frozen=True):
 
     @classmethod
     def of(cls, place: int | str | Cursor) -> Cursor:
-        """The cursor of a version, a cursor's text, or a cursor."""
+        """Return the cursor for a version, a cursor's text, or a cursor."""
         if isinstance(place, Cursor):
             return place
         if isinstance(place, str):
@@ -121,7 +121,8 @@ class Cursor(Struct, frozen=True):
         elif type(place) is int and 0 <= place <= MOST:
             return cls(place)
         raise InvalidInput(
-            f"{shown(place)} is no place in a history; pass a version (0, 1, 2 …) or the cursor of "
+            f"{shown(place)} is not a position in a history; pass a version (0, 1, 2 …) or the "
+            "cursor of "
             "a window or change"
         )
 
@@ -136,15 +137,15 @@ class Sight(Struct, frozen=True):
 
 
 class TurnReceipt(Struct, frozen=True, omit_defaults=True, rename=RENAMED):
-    """What the model was given that said a turn: kept with the turn, read by `store.knew`.
+    """A record of what the model was given for a turn; stored with it, read by `store.knew`.
 
     Numbers and stamps instead of content. The messages were the first `pinned` of the thread and
-    the newest `given` of those it had at `version`, without the `skipped`, counted from the end
-    (0 is the newest): a tool call without its result, or a result without its call. `omitted` is
-    how many others there were, `summarised` how many of them the summary covers. `documents` are
-    the versions and stamps of the user's, `workflows` the digest of each and when it was last
-    touched; both are None if only the thread was asked for. `unread`: the store did not answer, and
-    the model was given nothing; all else is empty then.
+    the newest `given` of those it had at `version`, without the `skipped`, counted from the end (0
+    is the newest): a tool call without its result, or a result without its call. `omitted` is how
+    many others there were, `summarised` how many of them the summary covers. `documents` are the
+    versions and stamps of the user's documents, `workflows` the digest of each and when it was last
+    changed; both are None if only the thread was read. `unread`: the store did not answer, and the
+    model was given nothing; everything else is empty then.
     """
 
     version: int
@@ -176,7 +177,7 @@ class TurnReceipt(Struct, frozen=True, omit_defaults=True, rename=RENAMED):
 
 
 class Window(Struct, frozen=True):
-    """What a thread gives a prompt. Trimmed when read; everything stays stored."""
+    """What a thread contributes to a prompt. Trimmed when read; everything stays stored."""
 
     messages: list[dict[str, Any]]
     version: int
@@ -196,7 +197,7 @@ class Window(Struct, frozen=True):
 
     @property
     def receipt(self) -> TurnReceipt:
-        """What this window gave, in numbers: what `append(…, saw=window)` keeps."""
+        """The receipt of this window: what `append(…, saw=window)` stores."""
         sight, summary = self.sight, self.summary
         if sight is None:
             raise InvalidInput("a receipt is of what was loaded, not of a window of your own")
@@ -208,13 +209,13 @@ class Window(Struct, frozen=True):
 
     @property
     def entries(self) -> tuple[Change, ...]:
-        """The messages with their numbers, times and keys: of `load(…, entries=True)`."""
+        """The messages with their numbers, times and keys, from `load(…, entries=True)`."""
         if self._entries is None:
             raise InvalidInput("this window has only messages: load it with entries=True")
         return self._entries
 
     def as_type(self, type: type[T]) -> list[T]:
-        """The messages as objects of a type of your own; what does not fit raises `InvalidInput`.
+        """Return the messages as objects of your own type; what does not fit raises `InvalidInput`.
 
         A dataclass, a TypedDict, a msgspec struct or a Pydantic model.
         """
@@ -222,7 +223,7 @@ class Window(Struct, frozen=True):
 
     @property
     def created_at(self) -> datetime | None:
-        """When the thread was begun; None if it does not exist."""
+        """When the thread was created; None if it does not exist."""
         return moment(self.created) if self.exists else None
 
     @property
@@ -232,7 +233,7 @@ class Window(Struct, frozen=True):
 
 
 class Summary(Struct, frozen=True):
-    """What a conversation's older turns were summarised to: all messages up to version `upto`."""
+    """The summary of a conversation's older turns: of all messages up to version `upto`."""
 
     text: str
     upto: int
@@ -241,13 +242,13 @@ class Summary(Struct, frozen=True):
 
 
 class Appended(Struct, frozen=True):
-    """What became of an append.
+    """The outcome of an append.
 
-    `stored`: it is in the store. `duplicate`: an append with the same key already was.
-    `spilled`: the store failed; it is kept on this machine and goes to the store when that
-    answers again. `dropped`: the store failed and there was no room to keep it: it is lost.
-    The version of these two is 0: nobody knows it yet. With `repeat="first"` the `messages` are
-    those that are stored under the key, be they another delivery's.
+    `stored`: it is in the store. `duplicate`: an append with the same key already was. `spilled`:
+    the store failed; the messages are on this machine, and are stored when the store answers again.
+    `dropped`: the store failed and there was no room to spill: they are lost. For the last two the
+    version is 0, because it is not known yet. With `repeat="first"`, `messages` are those stored
+    under the key, possibly by another delivery.
     """
 
     status: Literal["stored", "duplicate", "spilled", "dropped"]
@@ -267,9 +268,9 @@ class Change(Struct, frozen=True):
 
 
 class EntityChange(Struct, frozen=True):
-    """An entity that was touched: a conversation, a user's documents, a workflow … See `changes`.
+    """An entity that has changed: a conversation, a user's documents, a workflow … See `changes`.
 
-    `commits` counts all that was ever written to it, `version` the entries of its log.
+    `commits` counts everything ever written to it, `version` the entries of its log.
     """
 
     kind: str
@@ -289,7 +290,7 @@ class Origin(Struct, frozen=True):
 
 
 class Branch(Struct, frozen=True):
-    """A thread that was forked from another one, which had that `version` there."""
+    """A thread that was forked from another one, at that `version` of it."""
 
     id: str
     user: str | None
@@ -327,9 +328,9 @@ class ThreadInfo(Struct, frozen=True):
 
 
 class Document(Struct, Generic[T], frozen=True):
-    """A JSON object, or the object of a type that was read from it, with its version.
+    """A JSON object, or an object of a type that was read from it, with its version.
 
-    A missing one is `{}` with version 0. One of the past whose number cannot be told any more has
+    A missing document is `{}` with version 0. A past one whose number is no longer known has
     version -1.
     """
 
@@ -348,9 +349,9 @@ class Document(Struct, Generic[T], frozen=True):
 
 
 class DocumentVersion(Struct, Generic[T], frozen=True):
-    """What a document was from a moment on, until its next version. See `history`.
+    """A past version of a document, and from when on it was current. See `history`.
 
-    `value` is None where it was removed. `version` is then 0, and None where it cannot be told.
+    `value` is None where it was removed. `version` is then 0, and None where it is not known.
     """
 
     value: T | None
@@ -380,9 +381,9 @@ class Awaited(Struct, frozen=True):
 
 
 class WorkflowInfo(Struct, frozen=True):
-    """A workflow in a listing.
+    """The state of a workflow.
 
-    `status` is active, completed, failed or cancelled; `step` is where its declared machine stands.
+    `status` is active, completed, failed or cancelled; `step` is the state of its declared machine.
     """
 
     id: str
@@ -402,15 +403,15 @@ class WorkflowInfo(Struct, frozen=True):
 
     @property
     def digest(self) -> int:
-        """64 bits that tell it from what it says at another time, whenever it was last touched."""
+        """64 bits that change when any field changes, regardless of when it was last updated."""
         told = (self.id, self.kind, self.user, self.status, self.step, self.state, self.error)
         return digest_of((json.encode(told, order="sorted").decode(),))
 
 
 class OpenQuestion(Struct, frozen=True):
-    """What a workflow asks somebody, and waits for: an open approval, for example.
+    """A question that a workflow asks people and waits for, such as an approval.
 
-    `ask` and `for_` are as given to `run.wait`.
+    `ask` and `for_` are as passed to `run.wait`.
     """
 
     id: str
@@ -425,7 +426,7 @@ class OpenQuestion(Struct, frozen=True):
 
 
 class TaskInfo(Struct, frozen=True):
-    """How a task stands."""
+    """The state of a task."""
 
     id: str
     user: str | None
@@ -442,7 +443,7 @@ class TaskInfo(Struct, frozen=True):
 
 
 class ScheduleInfo(Struct, frozen=True, kw_only=True):
-    """How a schedule stands."""
+    """The state of a schedule."""
 
     id: str
     user: str | None
@@ -463,11 +464,11 @@ class ScheduleInfo(Struct, frozen=True, kw_only=True):
 
 
 class EffectInfo(Struct, frozen=True):
-    """An effect: one call of a tool that acts, and what is known of it.
+    """An effect: one call of a tool that acts, and what is known about it.
 
-    `status` is intended (it is being carried out, or is to be), done, failed, or unknown: it was
-    begun, and nobody has said how it ended. `kind` and `of` name the thread, workflow or task that
-    it belongs to, `call` the call. `args` and `kwargs` are None if they were not JSON.
+    `status` is intended (it is being carried out, or will be), done, failed, or unknown: it was
+    started, and its outcome was not recorded. `kind` and `of` name the thread, workflow or task
+    that it belongs to, `call` the call. `args` and `kwargs` are None if they were not JSON.
     """
 
     id: str
@@ -491,17 +492,17 @@ class EffectInfo(Struct, frozen=True):
 
 
 class Done(Struct, frozen=True):
-    """What a `reconcile` function answers: the effect happened, and this is its result."""
+    """Returned by a `reconcile` function: the effect happened, and this is its result."""
 
     result: Any = None
 
 
 class NotDone(Struct, frozen=True):
-    """What a `reconcile` function answers: the effect did not happen."""
+    """Returned by a `reconcile` function: the effect did not happen."""
 
 
 class Context(Struct, frozen=True):
-    """All that an agent needs to go on: thread, user and unfinished work, read together."""
+    """Everything an agent needs to continue: thread, user and unfinished work, read together."""
 
     thread: Window
     user: dict[str, Document]
@@ -510,20 +511,20 @@ class Context(Struct, frozen=True):
 
     @property
     def receipt(self) -> TurnReceipt:
-        """What it gave, in numbers: what `append(…, saw=context)` keeps."""
+        """The receipt of this context: what `append(…, saw=context)` stores."""
         documents = {name: (of.version, of.stamp) for name, of in self.user.items()}
         workflows = {of.id: (of.digest, of.updated_at.timestamp()) for of in self.workflows}
         return replace(self.thread.receipt, documents=documents, workflows=workflows)
 
 
 class Gone(Struct, frozen=True):
-    """Something that was given then and cannot be shown any more as it was.
+    """Something that was given then and can no longer be shown as it was.
 
-    `name` is a message's number in the thread ("": which one is not known), a document's name or a
-    workflow's id. `why`: `edited`, `removed` or `trimmed` of messages, `changed` or `deleted` of
-    what has another version by now or none, and whose version of then is not kept, `shortened` of
-    texts that had been cut to fit and are shown whole, `unknown` where the thread does not tell any
-    more.
+    `name` is a message's number in the thread ("": it is not known which one), a document's name or
+    a workflow's id. `why`: `edited`, `removed` or `trimmed` for messages; `changed` or `deleted`
+    for what has another version now, or none, and whose earlier version is not kept; `shortened`
+    for texts that were cut to fit and are shown in full; `unknown` if the thread no longer has the
+    information.
     """
 
     what: Literal["message", "summary", "document", "workflow"]
@@ -532,10 +533,10 @@ class Gone(Struct, frozen=True):
 
 
 class Knowledge(Struct, frozen=True):
-    """What an agent was given when it said a turn, of `store.knew`.
+    """What an agent was given when it wrote a turn, from `store.knew`.
 
-    All that is shown is what was given, byte for byte; whatever is not, `gone` names. `numbers` are
-    those of all messages that were given, as far as they can be told, of those in `gone` too.
+    Everything shown is what was given, byte for byte; the rest is listed in `gone`. `numbers` are
+    those of all messages that were given, as far as they are known, including those in `gone`.
     """
 
     thread: str
@@ -551,7 +552,7 @@ class Knowledge(Struct, frozen=True):
 
 
 class Folded(Struct, frozen=True):
-    """What a journal's events fold to, as of `version`; `events` were folded by this call."""
+    """The state a journal's events fold to, at `version`; `events` were folded by this call."""
 
     state: Any
     version: int
@@ -560,7 +561,7 @@ class Folded(Struct, frozen=True):
 
 
 class Exported(Struct, frozen=True, repr_omit_defaults=True):
-    """What an export wrote."""
+    """What an export has written."""
 
     path: str
     entities: int
@@ -571,10 +572,10 @@ class Exported(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class ErasureReceipt(Struct, frozen=True, repr_omit_defaults=True):
-    """What an erasure removed, by kind. Keep it: it names no content.
+    """What an erasure removed, by kind. Keep it: it contains no content.
 
-    Until `remembered_until` the store keeps the bare ids of what was erased, so that a write
-    which was delayed on its way cannot bring any of it back.
+    Until `remembered_until` the store keeps the bare ids of what was erased, so that a delayed
+    write cannot bring any of it back.
     """
 
     user: str
@@ -585,7 +586,7 @@ class ErasureReceipt(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Health(Struct, frozen=True, repr_omit_defaults=True):
-    """Whether the store answers. `error` says in words why not."""
+    """Whether the store answers. If not, `error` says why, in words."""
 
     ok: bool
     engine: str | None = None
@@ -604,9 +605,9 @@ class Health(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class ReplicaCounts(Struct, frozen=True):
-    """What a process has counted since it opened the store, and how things stand with it.
+    """What a process has counted since it opened the store, and its current state.
 
-    The latencies, in seconds, are of the time between its last two heartbeats; None: no such calls.
+    Latencies are in seconds, between its last two heartbeats; None: there were no such calls.
     """
 
     reads: int = 0  # that were answered
@@ -629,7 +630,7 @@ class ReplicaCounts(Struct, frozen=True):
 
 
 class ReplicaInfo(Struct, frozen=True):
-    """A process that has a store open, or had, as its last heartbeat tells."""
+    """A process that has or had a store open, according to its last heartbeat."""
 
     id: str
     status: Literal["alive", "closed", "gone"]  # "gone": it stopped without closing the store
@@ -646,21 +647,21 @@ class ReplicaInfo(Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Whether it was heard of in the time of three heartbeats, by the store's clock."""
+        """Whether it sent a heartbeat within three intervals, by the store's clock."""
         return self.status == "alive"
 
 
 class Concern(Struct, frozen=True):
-    """What something happened to: a conversation, a workflow, a task …"""
+    """An entity that an event concerned: a conversation, a workflow, a task …"""
 
     kind: str
     id: str
 
 
 class SignalPoint(Struct, frozen=True):
-    """What all processes measured in some seconds from `at` on.
+    """What all processes measured in the `seconds` from `at` on.
 
-    `concerned` has by event ("suppressed", "conflicts" …) the newest few that it happened to.
+    `concerned` has, by event ("suppressed", "conflicts" …), the most recent entities concerned.
     """
 
     at: datetime
@@ -689,7 +690,7 @@ class SignalPoint(Struct, frozen=True):
 
 
 class Signals(Struct, frozen=True):
-    """What was measured over time. A point in which nobody measured anything is left out."""
+    """What was measured over time. Points without measurements are left out."""
 
     since: datetime
     until: datetime
@@ -699,7 +700,7 @@ class Signals(Struct, frozen=True):
 
 
 class AuditInfo(Struct, frozen=True):
-    """What an audit found, in short."""
+    """A summary of what an audit found."""
 
     id: str
     kept_at: datetime | None = None  # by the store's clock
@@ -717,16 +718,16 @@ class AuditInfo(Struct, frozen=True):
 
 
 class KeptAudit(Struct, frozen=True):
-    """An audit's report as it was kept: the `report.json` of it."""
+    """A stored audit report: its `report.json`."""
 
     info: AuditInfo
     report: bytes
 
 
 class LoggedOperation(Struct, frozen=True):
-    """One entry of the operations log: what somebody began to do by hand, or how that ended.
+    """One entry of the operations log: a manual change that was intended, or how it ended.
 
-    `hash` is over all the rest, `previous` included; the next entry has it as its `previous`.
+    `hash` covers everything else, including `previous`; the next entry has it as its `previous`.
     """
 
     number: int
@@ -743,7 +744,7 @@ class LoggedOperation(Struct, frozen=True):
 
 
 class OperationsCheck(Struct, frozen=True):
-    """Whether an operations log is the one that was written, from its oldest kept entry on."""
+    """Whether an operations log is intact, from its oldest kept entry on."""
 
     entries: int
     base: int  # the number up to which entries were trimmed
@@ -753,7 +754,7 @@ class OperationsCheck(Struct, frozen=True):
 
     @property
     def ok(self) -> bool:
-        """Whether nothing is wrong with it."""
+        """Whether no problem was found."""
         return not self.problems
 
 

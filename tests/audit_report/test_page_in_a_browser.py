@@ -66,7 +66,7 @@ def test_links_unfold_what_passed_and_the_contents_stay_in_view(
         card = opened.tab.locator("#answer-3")
         assert not opened.ask("document.getElementById('answer-3').open")
         opened.tab.locator(".glance a").nth(2).click()
-        card.get_by_text("See it again").wait_for()
+        card.get_by_text("Reproduce it").wait_for()
         assert opened.ask("document.querySelector('.contents').getBoundingClientRect().top >= 0")
         opened.context.close()
 

@@ -84,7 +84,7 @@ def test_an_audit_that_ended_itself_says_why_and_what_it_left_behind() -> None:
         markdown.text(told).replace("\\", ""),
         page.html(told),
     ):
-        assert "ended itself: 3 lookups in a row took more than 2 s" in said
+        assert "The audit stopped: 3 lookups in a row took more than 2 s" in said
         assert "run: stateward audit clean redis://cache" in said
     assert 'type="aborted"' in junit.xml(told)
 
@@ -196,7 +196,7 @@ def test_a_case_that_failed_carries_finding_evidence_remedy_and_command() -> Non
     failure = races[0]
     assert failure.get("type") == "fail"
     text = failure.text or ""
-    assert "turns lost: 187 of 12,000 (held against: none)" in text
+    assert "turns lost: 187 of 12,000 (limit: none)" in text
     assert "b1 is lost" in text
     assert "What to do: Append on the server" in text
     assert "--only races --seed 7" in text
@@ -229,7 +229,7 @@ def test_hostile_text_stays_text_in_junit(plan: hostile.Plan) -> None:
         (0.00001, "1e-05"),
         (True, "yes"),
         (None, "not measured"),
-        (float("inf"), "without end"),
+        (float("inf"), "infinite"),
         (float("nan"), "not a number"),
     ],
 )

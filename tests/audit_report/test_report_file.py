@@ -214,9 +214,9 @@ def test_questions_settings_curves_and_growth_are_compared() -> None:
 def test_what_makes_two_reports_less_comparable_is_said() -> None:
     notes = baseline.compare(interrupted(), replace(waived(), seed=12)).notes
     assert [note.partition(":")[0] for note in notes] == [
-        "another target",
-        "another profile",
-        "another seed",
+        "different target",
+        "different profile",
+        "different seed",
         "the baseline was interrupted",
     ]
 
@@ -226,7 +226,7 @@ def test_a_report_of_another_machine_is_refused() -> None:
     with pytest.raises(InvalidInput, match=r"another machine.*Run the audit on this machine"):
         baseline.compare(other, passing())
     without = replace(passing(), environment={})
-    with pytest.raises(InvalidInput, match="does not say on which machine"):
+    with pytest.raises(InvalidInput, match="does not name the machine"):
         baseline.compare(without, passing())
     machine = {"machine": {"cores": 2}}
     old, new = (replace(passing(), environment=machine) for _ in range(2))

@@ -99,10 +99,10 @@ def test_what_changed_since_a_baseline_is_on_the_page() -> None:
     old = replace(failing(), seed=8)
     text = Seen(page.html(waived(), baseline.compare(old, waived()))).text
     assert "What changed since 2026-11-15 12:10 UTC" in text
-    assert "Note: another seed: 8 before, 11 now" in text
+    assert "Note: different seed: 8 before, 11 now" in text
     assert "better Are race conditions between replicas prevented? races fail → pass" in text
     calm = Seen(page.html(passing(), baseline.compare(passing(), passing()))).text
-    assert "Nothing changed beyond the noise of a run." in calm
+    assert "Nothing changed beyond measurement noise." in calm
 
 
 def test_commands_can_be_copied_as_they_are() -> None:
@@ -227,4 +227,4 @@ def test_the_numbers_of_faults_are_apart_and_drawn_over_everything() -> None:
         assert len(places) == 5
         assert all(b - a >= 17.9 for a, b in pairwise(places))
         assert chart.index('class="badge"') > chart.index("limit-text")
-    assert "calls that failed: so they must while the store is away" in text
+    assert "calls that failed, as they must while the store is down" in text

@@ -91,7 +91,7 @@ def test_every_flipped_bit_is_noticed(small: Path, new_store: NewStore) -> None:
             small.write_bytes(broken)
             with pytest.raises(stateward.BackupDamaged):
                 verify(str(small))
-    refused(small, "no complete backup", new_store("memory"))
+    refused(small, "not a complete backup", new_store("memory"))
 
 
 def test_damage_anywhere_in_a_large_one_is_noticed(new_store: NewStore, tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ def test_damage_anywhere_in_a_large_one_is_noticed(new_store: NewStore, tmp_path
         else:
             broken = data[: at + 100] + data[at:]
         path.write_bytes(broken)
-        refused(path, "no complete backup", into)
+        refused(path, "not a complete backup", into)
 
 
 def test_members_that_change_places_are_noticed(new_store: NewStore, tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ def test_members_that_change_places_are_noticed(new_store: NewStore, tmp_path: P
         [*members[:-1], gzip.compress(gzip.decompress(members[-1]))],
     ):
         path.write_bytes(b"".join(broken))
-        with pytest.raises(stateward.BackupDamaged, match="no complete backup"):
+        with pytest.raises(stateward.BackupDamaged, match="not a complete backup"):
             verify(str(path))
     path.write_bytes(b"".join(members))
     verify(str(path))
@@ -205,7 +205,7 @@ def test_another_program_can_write_one(tmp_path: Path, new_store: NewStore) -> N
         ((HEADER, HEADER), "begins twice"),
         ((HEADER, {"is": "unheard of"}), "cannot be read"),
         ((HEADER, {**ENTITY, "id": None}), "cannot be read"),
-        ((ENTITY,), "does not begin"),
+        ((ENTITY,), "does not start"),
         ((), "not complete"),
         (({**HEADER, "format": 2},), "newer release"),
     ],
@@ -226,7 +226,7 @@ def test_what_makes_no_sense_is_refused_though_its_sum_is_right(
 def test_what_is_no_backup_is_refused(data: bytes, tmp_path: Path, new_store: NewStore) -> None:
     path = tmp_path / "a.backup"
     path.write_bytes(data)
-    refused(path, "no complete backup", new_store("memory"))
+    refused(path, "not a complete backup", new_store("memory"))
 
 
 def test_a_bomb_is_refused_before_memory_is_full(tmp_path: Path, new_store: NewStore) -> None:

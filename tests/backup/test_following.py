@@ -91,7 +91,7 @@ def test_a_copy_that_is_in_use_is_not_overwritten(new_store: NewStore) -> None:
     assert seen(target) == before
     with pytest.raises(InvalidInput, match="the same namespace"):
         follow(source, source)
-    with pytest.raises(InvalidInput, match="no cursor"):
+    with pytest.raises(InvalidInput, match="not a cursor"):
         follow(source, target, after="nonsense")
 
 
@@ -150,5 +150,5 @@ def test_the_command_says_how_far_behind_it_is_and_where_to_go_on(tmp_path: Path
         [*words[:-1], "--finish", "--after", cursor], capture_output=True, text=True, timeout=60
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert "finished: it may be used" in ended.stdout
+    assert "finished: the target is ready for use" in ended.stdout
     assert seen(target) == seen(source)

@@ -248,13 +248,13 @@ def _read(descriptor: int) -> bytes:
     ("arguments", "said"),
     [
         (["nonsense"], "sqlite:///"),
-        (["--conversations", "ten"], "--conversations is like 1,10,100"),
+        (["--conversations", "ten"], "--conversations must be numbers like 1,10,100"),
         (["--conversations", "0"], "up to 10,000"),
-        (["--history", "10,,100"], "--history is like"),
+        (["--history", "10,,100"], "--history must be numbers like"),
         (["--only", "apend"], "append, last, context, get, update, once"),
-        (["--seconds", "0"], "--seconds is from 0.01"),
-        (["--rounds", "0"], "--rounds is from 1"),
-        (["--html", "/no/such/folder/bench.html"], "that folder does not exist"),
+        (["--seconds", "0"], "--seconds must be from 0.01"),
+        (["--rounds", "0"], "--rounds must be from 1"),
+        (["--html", "/no/such/folder/bench.html"], "the folder does not exist"),
         (["one", "two"], "unrecognized arguments"),
     ],
 )

@@ -91,7 +91,7 @@ def test_there_is_a_plot_for_each_operation_and_for_long_histories(
     for _ in range(3):
         opened.tab.keyboard.press("ArrowRight")
     readout = opened.tab.locator("#at-once figure").nth(1).locator(".readout")
-    assert readout.inner_text() == "100 conversations at once: 200 a second"
+    assert readout.inner_text() == "100 concurrent conversations: 200 a second"
     opened.context.close()
 
 

@@ -34,7 +34,7 @@ def test_there_and_back(folder: Path) -> None:
     made = run("backup", URL, "a.backup", cwd=folder)
     assert (made.returncode, made.stderr) == (0, "")
     assert "3 messages, 1 documents of the namespace 'default'" in made.stdout
-    assert "as of one moment" in made.stdout
+    assert "a snapshot of one moment" in made.stdout
     said = run("verify", "a.backup", cwd=folder)
     assert "a.backup is a complete backup, taken from sqlite at 20" in said.stdout
     back = run("restore", "a.backup", "sqlite:///new.db", "--namespace", "old", cwd=folder)

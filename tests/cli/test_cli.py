@@ -92,8 +92,8 @@ def test_every_help_shows_examples(command: str, capsys: pytest.CaptureFixture[s
         (("migrate", "--printsql", "memory://"), "--printsql (did you mean '--print-sql'?)"),
         (("migrate", "--printsql", "memory://"), "see: stateward migrate --help"),
         (("inspect", "--namespce=x", "memory://"), "--namespce (did you mean '--namespace'?)"),
-        (("audit", "cleen", "memory://"), "'cleen' is no target (did you mean 'clean'?)"),
-        (("audit", "--yes", "compare", "memory://"), "comes right after audit"),
+        (("audit", "cleen", "memory://"), "'cleen' is not a target (did you mean 'clean'?)"),
+        (("audit", "--yes", "compare", "memory://"), "come right after audit"),
         (("audit", "compare", "--requre", "p95_ms=20"), "(did you mean '--require'?)"),
         (("audit", "init", "one.py", "two.py"), "one FILE"),
         (("audit", "init", "no/such/folder/one.py"), "cannot be written"),
@@ -128,14 +128,14 @@ def test_the_help_of_audit_lists_its_sub_commands_and_groups_its_options(tmp_pat
     for name in ("audit clean", "audit compare", "audit init"):
         assert f"  {name}" in shown.partition("examples:")[0]
     headings = re.findall(r"^([a-z ]+):$", shown, re.MULTILINE)
-    assert {"how much of it", "where", "care", "what you run yourself", "the report"} <= {*headings}
+    assert {"size", "where", "care", "your own infrastructure", "the report"} <= {*headings}
 
 
 def test_init_writes_a_template_once(tmp_path: Path) -> None:
     wrote = run("audit", "init", "prices", "mine.toml", cwd=tmp_path)
     assert wrote.stdout == "wrote mine.toml; fill it in, then: stateward audit --prices mine.toml\n"
     before = (tmp_path / "mine.toml").read_text()
-    assert_one_line(run("audit", "init", "mine.toml", cwd=tmp_path), 2, "exists already")
+    assert_one_line(run("audit", "init", "mine.toml", cwd=tmp_path), 2, "already exists")
     assert (tmp_path / "mine.toml").read_text() == before
     assert json.loads(run("audit", "init", "--json", cwd=tmp_path).stdout) == {
         "file": "audit_target.py"

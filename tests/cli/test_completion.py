@@ -38,6 +38,8 @@ TYPED = [
     ("thread delete --d", ["--dry-run"]),
     ("backup sqlite : ///agents.db age", ["agents.backup"]),
     ("completion z", ["zsh"]),
+    ("quickstart --framework l", ["langgraph"]),
+    ("quickstart --engine ", ["sqlite", "redis", "postgres"]),
     ("sweep --l", ["--limit"]),
 ]
 

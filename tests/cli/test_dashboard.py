@@ -128,7 +128,7 @@ def test_signals_are_shown_as_lines_of_bars(capsys: pytest.CaptureFixture[str], 
     told = json.loads(said(capsys, "signals", url, "--since", "1d", "--step", "1h", "--json"))
     assert (told["url"], told["step"]) == (url, 3600.0)
     assert len(told["points"]) >= 24
-    assert "no process" in said(capsys, "signals", url, "--namespace", "other")
+    assert "no measurements" in said(capsys, "signals", url, "--namespace", "other")
 
 
 @pytest.mark.parametrize("wrong", ["", "1w", "-1h", "an hour", "2d"])

@@ -136,7 +136,7 @@ def test_the_log_is_shown_in_pages_exported_and_trimmed(
     assert ([row["number"] for row in page["rows"]], page["before"]) == ([1, 2, 3], None)
     out = command.run("operations", "list", "--last", "2")[1]
     assert "thread/s-4" in out
-    assert "there are older ones: --before 4" in out
+    assert "older entries: --before 4" in out
     path = tmp_path / "log.jsonl"
     assert command.told("operations", "export", str(path))["entries"] == 5
     head, *lines = map(json.loads, path.read_text().splitlines())
@@ -163,7 +163,7 @@ def test_tampering_is_told_and_the_exit_code_is_1(store: sync.Store, command: Co
         store.operations.record("ann", "thread show", "thread", f"s-{n}")
     code, out, _ = command.run("operations", "verify")
     assert code == 0
-    assert "3 entries, nobody has tampered with what is there" in out
+    assert "3 entries, no sign of tampering" in out
     head = out.split()[-1]
     assert command.run("operations", "verify", "--head", head)[0] == 0
     scope = store.sections["workflows"]
@@ -179,7 +179,7 @@ def test_tampering_is_told_and_the_exit_code_is_1(store: sync.Store, command: Co
     assert command.run("operations", "list", "--target", "s-4")[0] == 2
     with pytest.raises(KeyboardInterrupt), store.operations.recording("ann", "x", "task", "t"):
         raise KeyboardInterrupt
-    assert "nobody knows whether done: 5" in command.run("operations", "verify")[1]
+    assert "so the outcome is unknown: 5" in command.run("operations", "verify")[1]
 
 
 def test_a_restore_brings_the_log_and_keeps_one_that_is_there(

@@ -94,7 +94,7 @@ Order 991 (folder=work)
     │ The guest asks for order 991.
 
  6  assistant  12:00:06
-    came late: written 2026-11-16 12:00:02, kept meanwhile
+    arrived late: written 2026-11-16 12:00:02, spilled in between
     It is on its way:
     def eta():
         return 2
@@ -118,7 +118,7 @@ Order 991 (folder=work)
     = no result is stored
 
 older messages: --before 3
-2 turns of this store's threads still kept on host-b"""
+2 turns of this store's threads still spilled on host-b"""
 
 AT_40 = """\
 thread s-1 · user u-42
@@ -142,8 +142,8 @@ Order 991 (folder=work)
     │ The guest asks for order 991.
 
  6  assistant  12:00:06
-    came late: written 2026-11-16
-    12:00:02, kept meanwhile
+    arrived late: written 2026-11-16
+    12:00:02, spilled in between
     It is on its way:
     def eta():
         return 2
@@ -168,7 +168,7 @@ Order 991 (folder=work)
 
 older messages: --before 3
 2 turns of this store's threads still
-kept on host-b"""
+spilled on host-b"""
 
 
 @pytest.mark.parametrize(("width", "text"), [(80, AT_80), (40, AT_40)])
@@ -514,7 +514,7 @@ def test_pages_go_back_to_the_first_message(url: str, capsys: pytest.CaptureFixt
         (("a", "b"), "say which thread"),
         (("s-9",), "there is no thread 's-9' in the namespace 'default': stateward thread list"),
         (("s-1", "--last", "0"), "--last must be from 1 to 1000"),
-        (("s-1", "--before", "0"), "--before is the number of a message"),
+        (("s-1", "--before", "0"), "--before must be the number of a message"),
     ],
 )
 def test_what_cannot_be_shown_is_one_line(
@@ -564,7 +564,7 @@ def test_a_conversation_is_shown_in_another_shape(
     told = capsys.readouterr()
     assert [json.loads(line)["role"] for line in told.out.splitlines()] == ["user", "assistant"]
     assert told.err.splitlines() == [
-        "system prompt, which is no message in this shape: be kind",
+        "system prompt, which is not a message in this shape: be kind",
         "lost: message 3, part 2 (executableCode): Anthropic has no block for it",
     ]
     assert cli.main(["thread", "show", url, "s-1", "--as", "openai", "--json"]) == 0

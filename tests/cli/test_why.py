@@ -132,7 +132,7 @@ def it_was_given(url: str, folder: Path) -> None:
 
 FORGOT: dict[str, tuple[Callable[[str, Path], None], str]] = {
     "window": (older_than_the_window, "outside of its window (last=4)"),
-    "summarised": (summarised, "A summary of 24 characters was given in the place of"),
+    "summarised": (summarised, "A summary of 24 characters was given instead of"),
     "later": (written_later_by_another_replica, "stored by another request"),
     "kept": (kept_on_a_machine, "kept on a machine that could not reach the store"),
     "unread": (the_store_could_not_be_read, "The store could not be read"),
@@ -322,7 +322,7 @@ def test_a_fork_is_no_turn_and_its_origin_is_named(place: str) -> None:
         thread.fork(to="s-2")
     found = told(place, "s-2")
     assert (found["judgement"], [sign["given"] for sign in found["signs"]]) == ("unknown", [None])
-    assert "copied from the thread “s-1”: ask there" in found["answer"]
+    assert "copied from the thread “s-1”: look there" in found["answer"]
 
 
 def test_what_a_window_left_out_is_told_from_what_is_older(place: str) -> None:
@@ -347,7 +347,7 @@ def test_what_a_window_left_out_is_told_from_what_is_older(place: str) -> None:
 def test_a_user_of_whom_nothing_is_kept_is_named(url: str) -> None:
     found = told(url, "other_user", "--user", "u-nobody")
     assert [c["sentence"] for c in found["causes"]] == [
-        "No documents are kept of u-nobody: check the id."
+        "There are no documents of u-nobody: check the id."
     ]
 
 
@@ -393,7 +393,7 @@ def test_what_is_stored_cannot_steer_the_terminal(place: str) -> None:
         (("sqlite:///agents.db",), 2, "say which thread"),
         (("sqlite:///agents.db", "a", "1", "2"), 2, "say which thread"),
         (("sqlite:///agents.db", "nobody"), 2, "there is no thread 'nobody'"),
-        (("sqlite:///agents.db", "s-1", "x"), 2, "no place in a history"),
+        (("sqlite:///agents.db", "s-1", "x"), 2, "not a position in a history"),
         (("sqlite:///agents.db", "s-1", "9"), 2, "has no message 9"),
         (("sqlite:///agents.db", "s-1", "2.xyz"), 1, "not the one you were reading"),
         (("sqlite:///agents.db", "s-1", "--last", "0"), 2, "--last must be"),

@@ -29,9 +29,12 @@ def test_a_namespace_without_anything_is_named(
     url: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out = said(capsys, "thread", "list", url, "--namespace", "chat")
-    assert (code, out) == (0, "no threads in the namespace 'chat'; another one: --namespace NAME\n")
+    assert (code, out) == (
+        0,
+        "no threads in the namespace 'chat'; --namespace NAME selects another\n",
+    )
     code, out = said(capsys, "inspect", url, "--namespace", "chat")
-    assert "no state in the namespace 'chat'; another one: --namespace NAME" in out
+    assert "no state in the namespace 'chat'; --namespace NAME selects another" in out
     assert "no state" not in said(capsys, "inspect", url)[1]
     assert "no state" not in said(capsys, "inspect", url, "thread", "t-1")[1]
 
@@ -61,7 +64,7 @@ def test_a_backup_without_a_file_is_asked_where_to(
 ) -> None:
     code, out = said(capsys, "backup", url)
     assert code == 2
-    assert "say where to: stateward backup URL FILE" in out
+    assert "name a file: stateward backup URL FILE" in out
 
 
 def test_verify_does_not_speak_of_writing(
@@ -70,7 +73,7 @@ def test_verify_does_not_speak_of_writing(
     (tmp_path / "notes.txt").write_text("no backup")
     code, out = said(capsys, "verify", "notes.txt")
     assert code == 1
-    assert "notes.txt is no complete backup" in out
+    assert "notes.txt is not a complete backup" in out
     assert "written" not in out
 
 

@@ -1,13 +1,14 @@
 """The cases of the state layer in blocking calls, made from the async ones when the tests start.
 
 The blocking half of the state layer is generated, so it has cases of its own: those of
-`conformance.state` and the harness below them, translated by the same program.
+`conformance.state` and the harness below them, translated by the same program. What was made stays
+for later runs, and for the other processes of this one, until a source of it changes.
 """
 
 from __future__ import annotations
 
-import atexit
 import sys
+from hashlib import blake2b
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
@@ -19,25 +20,41 @@ HARNESS = "stateward.testing.conformance.harness"
 TWIN = "blocking_cases"
 
 
-def generate(folder: Path) -> None:
-    """Write the twin into the folder, as a package."""
-    sources = {path.name: path for path in Path(__file__).with_name("state").glob("*.py")}
-    sources["contract_harness.py"] = PACKAGE / "testing" / "conformance" / "harness.py"
+def made() -> Path:
+    """The folder with the twin, as a package."""
+    paths = {path.name: path for path in Path(__file__).with_name("state").glob("*.py")}
+    paths["contract_harness.py"] = PACKAGE / "testing" / "conformance" / "harness.py"
+    sources = {name: path.read_text("utf-8") for name, path in sorted(paths.items())}
     modules = async_to_sync.map_modules(PACKAGE, async_to_sync.find_twins(PACKAGE))
     modules |= {"conformance.state": TWIN, HARNESS: f"{TWIN}.contract_harness"}
-    (folder / TWIN).mkdir()
-    for name, path in sources.items():
+    program = Path(async_to_sync.__file__).read_text("utf-8")
+    told = repr((program, sorted(modules.items()), sources))
+    digest = blake2b(told.encode(), digest_size=8).hexdigest()
+    folder = Path(__file__).parent / "__pycache__" / f"{TWIN}-{digest}"
+    if not folder.exists():
+        folder.parent.mkdir(exist_ok=True)
+        for old in set(folder.parent.glob(f"{TWIN}-*")) - {folder}:
+            rmtree(old, ignore_errors=True)  # made of earlier sources
+        making = Path(mkdtemp(prefix="making-", dir=folder.parent))
+        generate(making / TWIN, sources, modules)
         try:
-            text = async_to_sync.translate(path.read_text("utf-8"), modules)
+            making.rename(folder)
+        except OSError:  # another process was quicker
+            rmtree(making)
+    return folder
+
+
+def generate(folder: Path, sources: dict[str, str], modules: dict[str, str]) -> None:
+    folder.mkdir()
+    for name, source in sources.items():
+        try:
+            text = async_to_sync.translate(source, modules)
         except async_to_sync.Refused as error:
-            raise async_to_sync.Refused(f"{path}: {error}") from error
-        (folder / TWIN / name).write_text(text, "utf-8")
+            raise async_to_sync.Refused(f"{name}: {error}") from error
+        (folder / name).write_text(text, "utf-8")
 
 
-_folder = mkdtemp(prefix="stateward-blocking-cases-")
-atexit.register(rmtree, _folder)
-generate(Path(_folder))
-sys.path.append(_folder)
+sys.path.append(str(made()))
 
 from blocking_cases import CASES, NEED_CLOCK, Case, StoreHarness  # noqa: E402
 

@@ -107,7 +107,7 @@ def test_which_work_hangs_and_for_whom_it_waits(look: Look, served: Served) -> N
     expect(row).to_contain_text("support")
     row.get_by_role("button", name="Approve").click()
     now.tab.get_by_role("dialog").get_by_role("button", name="Approve").click()
-    expect(now.tab.get_by_role("dialog")).to_contain_text("The workflow goes on")
+    expect(now.tab.get_by_role("dialog")).to_contain_text("The next worker continues")
     with sync.open(served.direct, heartbeat=None) as store:
         assert list(store.waiting()) == []
 

@@ -8,6 +8,7 @@ own, as those of a real one have.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -229,7 +230,7 @@ def turn(framework: str, url: str, order: str, death: Death, options: dict[str, 
     """One delivery: what the agent says at the end, or what it raised. None: the tool as it is."""
     agent = AGENTS[framework]
     try:
-        if asyncio.iscoroutinefunction(agent):
+        if inspect.iscoroutinefunction(agent):
             return str(asyncio.run(agent(url, order, death, options)))
         return str(agent(url, order, death, options))
     except Exception as error:

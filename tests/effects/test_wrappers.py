@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ async def deliver(framework: str, url: str, service: Service, **options: Any) ->
     """One turn, as the harness has it; a failure by its name."""
     agent: Callable[..., Any] = AGENTS[framework]
     try:
-        if asyncio.iscoroutinefunction(agent):
+        if inspect.iscoroutinefunction(agent):
             return str(await agent(url, "o-1", service, options))
         return str(await asyncio.to_thread(agent, url, "o-1", service, options))
     except Exception as error:

@@ -35,7 +35,11 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 @pytest.fixture(params=ENGINES)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A store that nobody else uses, on each engine in turn."""
+    """A store that nobody else uses, on each engine in turn.
+
+    What starts processes, each of which imports its framework, is tried on one engine: that any
+    engine keeps what a process leaves behind is proved in tests/processes, redis and postgres.
+    """
     if request.param == "redis":
         server: RedisServer = request.getfixturevalue("redis_server")
         assert server.ask("FLUSHALL") == b"+OK\r\n"

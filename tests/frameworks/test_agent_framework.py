@@ -52,6 +52,7 @@ async def texts(store: Any, session: str = "s-1") -> list[str]:
     return [message.text for message in await history.get_messages(session)]
 
 
+@pytest.mark.parametrize("url", ["redis"], indirect=True)
 async def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, start: Start) -> None:
     first = start("agent_framework_turn", url, "s-1", "u-42", "A steak, please.", "Here it is.")
     assert first.report() == {"said": "Here it is."}

@@ -37,6 +37,7 @@ def an_event(text: str, **state: Any) -> Event:
     return Event(author="user", content=content, actions=EventActions(state_delta=state))
 
 
+@pytest.mark.parametrize("url", ["redis"], indirect=True)
 async def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, start: Start) -> None:
     assert start("adk_turn", url).finish() == ['"Here it is."']
     async with stateward.open(url) as store:

@@ -56,6 +56,7 @@ def calls(number: int) -> list[BaseMessage]:
     ]
 
 
+@pytest.mark.parametrize("url", ["redis"], indirect=True)
 def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, start: Start) -> None:
     first = start("langchain_turn", url, "s-1", "u-42", "A steak, please.", "Here it is.")
     assert first.report() == {"said": "Here it is."}

@@ -48,6 +48,7 @@ def calls(number: int) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
 async def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, start: Start) -> None:
     first = start("openai_turns", url, "s-1", "u-42", "A steak, please.", "Here it is.")
     assert first.report() == {"said": "Here it is."}

@@ -79,6 +79,7 @@ def texts(messages: list[ModelMessage]) -> list[str]:
     return [str(part.content) for part in parts if isinstance(part, TextPart | UserPromptPart)]
 
 
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
 async def test_a_tool_call_in_one_process_is_remembered_in_the_next(url: str, start: Start) -> None:
     first = start("pydantic_turn", url, "s-1", "u-42", "A steak, please.", "Here it is.")
     assert first.report() == {"said": "Here it is."}

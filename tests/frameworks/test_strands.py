@@ -55,6 +55,7 @@ def repository(url: str) -> Any:
         yield repository
 
 
+@pytest.mark.parametrize("url", ["postgres"], indirect=True)
 @pytest.mark.parametrize("how", ["repository", "snapshots"])
 def test_a_tool_call_in_one_process_is_remembered_in_the_next(
     url: str, how: str, start: Start

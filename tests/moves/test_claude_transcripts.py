@@ -159,8 +159,8 @@ async def test_what_is_no_line_is_left_out_and_named(tmp_path: Path, new_store: 
     report = import_from(f"claude:{folder}", url)
     assert (report.added, report.is_equal) == (2, True)
     assert report.lost == (
-        "line 2 of -home-me/s-1, which stands there before",
-        "line 3 of -home-me/s-1, which is no JSON object",
+        "line 2 of -home-me/s-1, which is a duplicate",
+        "line 3 of -home-me/s-1, which is not a JSON object",
         "the end of -home-me/s-1, which is still being written",
     )
     key: SessionKey = {"project_key": "-home-me", "session_id": "s-1"}
@@ -178,7 +178,7 @@ def test_a_folder_without_transcripts_is_an_error_in_words(
 ) -> None:
     for source, words in {
         f"claude:{tmp_path}": "no transcript",
-        f"claude:{tmp_path}/none": "no folder",
+        f"claude:{tmp_path}/none": "not a folder",
         "claude:": "nothing to import",
     }.items():
         with pytest.raises(stateward.InvalidInput, match=words):

@@ -20,8 +20,9 @@ from moves.kills import Killed, MortalEngine, import_killed
 from stateward import sync
 from stateward.cli import main
 from stateward.engine import SyncEngine
-from stateward.engines.registry import parse
+from stateward.engines.registry import looking, parse
 from stateward.engines.url import EngineURL
+from stateward.errors import SchemaError
 from stateward.ops import Commit, Put
 from stateward.transfer.backup import opened
 from stateward.transfer.erasures import marker
@@ -106,11 +107,16 @@ def test_everything_is_there_as_it_was_and_a_second_run_adds_nothing(
     assert everything(url) == before
 
 
-def test_a_dry_run_says_the_same_and_writes_nothing(path: Path, tmp_path: Path) -> None:
-    source, file = write(path, lines(3, 5)), tmp_path / "agents.db"
-    url = f"sqlite:///{file}"
+@pytest.mark.parametrize("engine", ["sqlite", "valkey", "postgres"])
+def test_a_dry_run_says_the_same_and_writes_nothing(
+    engine: str, path: Path, new_store: NewStore
+) -> None:
+    source, url = write(path, lines(3, 5)), new_store(engine)
     planned = import_from(source, url, dry_run=True)
-    assert not file.exists()
+    if engine != "valkey":  # which needs no schema
+        with pytest.raises(SchemaError) as refused, opened(looking(parse(url))):
+            pass
+        assert refused.value.missing
     done = import_from(source, url)
     assert counts(planned) == counts(done) == (3, 15, 0, 0)
     assert planned.digest == done.digest
@@ -222,7 +228,7 @@ def test_a_conversation_that_went_on_gets_nothing_old_behind_what_is_new(
     report = import_from(source, url)
     assert counts(report) == (2, 2, 0, 1)
     assert report.refusals[0].id == "s-1"
-    assert "gone on" in report.refusals[0].why
+    assert "continued" in report.refusals[0].why
     assert messages(url, "s-1")[-1]["content"] == "in the new store"
     assert report.is_equal  # of what was moved
 

@@ -219,7 +219,7 @@ def test_a_source_that_cannot_be_read_is_an_error_in_words(
     for source, words in {
         f"openai-agents:sqlite:///{tmp_path}/none.db": "no file",
         f"openai-agents:sqlite:///{empty}": "no table 'agent_sessions'",
-        f"openai-agents:sqlite:///{empty}?messages_table=a;b": "no name of a table",
+        f"openai-agents:sqlite:///{empty}?messages_table=a;b": "not the name of a table",
         "openai-agents:mysql://127.0.0.1/x": "'mysql'",
         "openai-agents:": "nothing to import",
     }.items():

@@ -136,7 +136,7 @@ def test_pages_follow_each_other_without_gap_or_overlap(folder: Path) -> None:
         after = ["--after", said["next"]]
     assert pages == 3
     assert sorted(seen) == sorted([EVIL, *(f"s-{n}" for n in range(7))])
-    assert "there is more: --after" in shown("threads", "--limit", 3, cwd=folder)
+    assert "next page: --after" in shown("threads", "--limit", 3, cwd=folder)
 
 
 def test_locks_and_leaders_come_in_pages_too(folder: Path) -> None:
@@ -238,16 +238,16 @@ def test_inspecting_changes_nothing(folder: Path) -> None:
     ("arguments", "words"),
     [
         (("nosuch",), "there is no section 'nosuch'"),
-        (("thread",), "say which one: stateward inspect URL thread ID"),
+        (("thread",), "name one: stateward inspect URL thread ID"),
         (("thread", "s-none"), "there is no thread 's-none'"),
-        (("thread", "s-1", "--after", "x"), "--after is the version"),
-        (("locks", "--after", "x"), "--after is what the page before said"),
+        (("thread", "s-1", "--after", "x"), "--after must be the version"),
+        (("locks", "--after", "x"), "--after must be what the previous page printed"),
         (("threads", "--limit", "0"), "--limit must be at least 1"),
         (("threads", "--limit", "5000"), "--limit must be at least 1 and at most 1000"),
         (("storage", "--limit", "5000"), "--limit must be at least 1 and at most 1000"),
         (("storage", "--watch"), "leave the section out"),
-        (("--watch", "--every", "0"), "--every is in seconds"),
-        (("--watch", "--times", "1", "--scrape", "nowhere"), "--scrape is the address"),
+        (("--watch", "--every", "0"), "--every must be from"),
+        (("--watch", "--times", "1", "--scrape", "nowhere"), "--scrape must be the address"),
     ],
 )
 def test_wrong_usage_is_one_line(arguments: tuple[str, ...], words: str, folder: Path) -> None:

@@ -401,7 +401,7 @@ def test_without_a_handler_a_warning_says_what_happened_to_whom_why_and_what_to_
     ]
     assert lines[1] == (
         "stateward: a turn of thread 's-1' was not stored and is lost: StoreUnavailable: the store "
-        "cannot be reached (a fault of the test). There was no room for it: see spill=. Look at "
+        "cannot be reached (a fault of the test). There was no room for it: see spill=. Check "
         "the store. [memory_write_suppressed]"
     )
 

@@ -207,3 +207,39 @@ def test_a_closed_sync_store_refuses_and_closing_it_twice_is_fine(url: str) -> N
     unused.close()
     with pytest.raises(stateward.StoreMisused, match="closed"):
         unused.user("u-1").get()
+
+
+async def _changes(thread: stateward.Thread) -> int:
+    return len([change async for change in thread.changes(follow=False)])
+
+
+async def _loaded(thread: stateward.Thread) -> int:
+    return len((await thread.load()).messages)
+
+
+@pytest.mark.parametrize("read", [_changes, _loaded])
+def test_others_run_between_the_pages_of_a_long_read(
+    read: Callable[[stateward.Thread], Coroutine[Any, Any, int]], run: Run, url: str
+) -> None:
+    """Reads of SQLite run on the loop: whoever reads page after page must not keep it."""
+
+    async def work() -> tuple[int, int]:
+        async with stateward.open(url) as store:
+            thread = store.thread("s-1")
+            await thread.append(*({"n": number} for number in range(2_000)))
+            turns = 0
+
+            async def other() -> None:
+                nonlocal turns
+                while True:
+                    await asyncio.sleep(0)
+                    turns += 1
+
+            beside = asyncio.create_task(other())
+            read_in_all = await read(thread)
+            beside.cancel()
+            return read_in_all, turns
+
+    messages, turns = run(work())
+    assert messages == 2_000
+    assert turns >= 2_000 // 200 - 2  # it begins after the first page, and ends before the last

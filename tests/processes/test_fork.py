@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from pathlib import Path
 
 import apsw
@@ -10,6 +12,7 @@ import pytest
 
 import stateward.sync
 from processes.conftest import Start
+from stateward.world import World
 
 COLOURS = ["async", "sync"]
 TURNS = [{"turn": number, "part": part} for number in range(20) for part in (1, 2)]
@@ -62,3 +65,33 @@ def test_forks_in_the_middle_of_writes_hang_nobody(
         for place, written in enumerate(json.loads(lines[-1])["written"]):
             messages = store.thread(f"load-{place}").load().messages
             assert messages == [{"n": number} for number in range(written)]
+
+
+def test_a_child_draws_other_ops_than_its_parent() -> None:
+    World().new_op()  # some are drawn ahead
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(writing, "".join(World().new_op()[8:] for _ in range(100)).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writing)
+    with os.fdopen(reading) as drawn:
+        text = drawn.read()
+    theirs = {text[at : at + 8] for at in range(0, 800, 8)}
+    assert len(theirs) == 100
+    assert theirs.isdisjoint(World().new_op()[8:] for _ in range(100))
+
+
+def test_threads_that_draw_at_once_never_draw_the_same_op() -> None:
+    drawn: list[list[str]] = [[] for _ in range(4)]
+
+    def draw(mine: list[str]) -> None:
+        mine.extend(World().new_op() for _ in range(5000))
+
+    threads = [threading.Thread(target=draw, args=(mine,)) for mine in drawn]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({op for mine in drawn for op in mine}) == 20_000

@@ -90,7 +90,7 @@ def test_turns_in_a_file_that_somebody_uses_keep_everything_where_it_is(
     words = ["rebalance", f"agents-0={volume}", "--joining", f"agents-1={other}"]
     spill = ["--spill", f"agents-0={tmp_path / 'spill'}"]
     assert cli.main([*words, *spill]) != 0
-    assert "keeps turns of" in capsys.readouterr().err
+    assert "has turns of" in capsys.readouterr().err
     assert lengths(other) == {}
     backlog.close()
     assert cli.main([*words, *spill]) == 0

@@ -274,7 +274,7 @@ def test_whoever_was_erased_stays_erased_on_every_volume(tmp_path: Path) -> None
         ((), "name the stores of all replicas"),
         (("sqlite:///agents.db?x=1",), "write NAME=URL"),
         (("nosuch",), "say --joining nosuch="),
-        (("agents-0", "agents-0"), "is named twice"),
+        (("agents-0", "agents-0"), "is given twice"),
         (("--leaving", "agents-0"), "every replica is leaving"),
         (("agents-0", "pg=postgresql://127.0.0.1:1/x"), "a server that all replicas reach"),
     ],

@@ -64,6 +64,11 @@ class Served:
         self.app = app(self._store, **options)
         return self.app
 
+    @property
+    def engine(self) -> Any:
+        """What the service itself asks."""
+        return self._store.sections["threads"].stack.engine
+
     def url_with(self, key: str) -> str:
         return self.url.replace("http://", f"http://{key}@")
 

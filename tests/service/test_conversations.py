@@ -8,7 +8,7 @@ import inspect
 import json
 import typing
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -27,6 +27,7 @@ from service.test_rest import Api, shown
 from service.test_rest_engines import postgres, valkey
 from service.test_rest_log import log_of
 from stateward import cli, sync
+from stateward.kinds import THREAD
 from stateward.ops import Entry
 from stateward.server.openai_items import PREFIXES, REFERENCES, told_items
 from stateward.server.rates import RateSettings
@@ -426,9 +427,19 @@ def test_whatever_lies_in_a_thread_can_be_told() -> None:
             assert told.item["type"] in PREFIXES, message
 
 
-def test_tenants_and_users_see_what_is_theirs(served: Served) -> None:
-    def asking(key: str) -> Any:
-        return OpenAI(base_url=f"{served.url}/v1", api_key=key, max_retries=0).conversations
+@pytest.fixture
+def asking(served: Served) -> Iterator[Callable[[str], Any]]:
+    """The conversations of whoever has a key."""
+    with ExitStack() as clients:
+
+        def conversations(key: str) -> Any:
+            client = OpenAI(base_url=f"{served.url}/v1", api_key=key, max_retries=0)
+            return clients.enter_context(client).conversations
+
+        yield conversations
+
+
+def test_tenants_and_users_see_what_is_theirs(served: Served, asking: Callable[[str], Any]) -> None:
 
     one, other = asking(served.key("write", ("one",))), asking(served.key("write", ("other",)))
     ada = asking(served.key("write", ("one",), user="ada"))
@@ -459,10 +470,8 @@ def test_tenants_and_users_see_what_is_theirs(served: Served) -> None:
     assert ada.create(extra_headers=same).id != bob.create(extra_headers=same).id
 
 
-def test_what_an_operator_does_is_in_the_log(served: Served) -> None:
-    boss = OpenAI(
-        base_url=f"{served.url}/v1", api_key=served.key("operate", ("log",))
-    ).conversations
+def test_what_an_operator_does_is_in_the_log(served: Served, asking: Callable[[str], Any]) -> None:
+    boss = asking(served.key("operate", ("log",)))
     made = boss.create(items=[said("secret")])
     (item,) = boss.items.list(made.id)
     boss.update(made.id, metadata={"k": "secret"})
@@ -602,8 +611,9 @@ def test_a_key_is_honoured(client: OpenAI) -> None:
     assert refused.value.code == "KeyReusedError"
     empty = conversations.create(extra_headers=two)
     assert conversations.create(extra_headers=two) == empty
-    with pytest.raises(openai.UnprocessableEntityError):
-        conversations.create(metadata={"k": "v"}, extra_headers=two)
+    for other in ({"metadata": {"k": "v"}}, {"items": [said("a")]}):
+        with pytest.raises(openai.UnprocessableEntityError):
+            conversations.create(**other, extra_headers=two)
     added = conversations.items.create(made.id, items=[said("b")], extra_headers=two)
     conversations.items.create(made.id, items=[said("c")])
     again = conversations.items.create(made.id, items=[said("b")], extra_headers=two)
@@ -611,3 +621,20 @@ def test_a_key_is_honoured(client: OpenAI) -> None:
     with pytest.raises(openai.UnprocessableEntityError):
         conversations.items.create(made.id, items=[said("c")], extra_headers=two)
     assert texts(conversations.items.list(made.id, order="asc")) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("items", [[], [said("a")]], ids=["empty", "with items"])
+def test_a_conversation_is_begun_in_one_round_trip(
+    items: list[Any], served: Served, client: OpenAI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = served.engine
+    execute, trips = engine.execute, []
+
+    async def counted(ops: typing.Sequence[Any], **options: Any) -> Any:
+        trips.extend(op for op in ops if op.entity.kind == THREAD)
+        return await execute(ops, **options)
+
+    monkeypatch.setattr(engine, "execute", counted)
+    made = client.conversations.create(items=items, metadata={"k": "v"})
+    assert len(trips) == 1
+    assert client.conversations.retrieve(made.id) == made

@@ -138,7 +138,7 @@ async def test_an_agent_over_its_limit_knows_that_nothing_was_done(serve: Serve)
     url = served.url_with(served.key())
     policy = stateward.Policy(threads="raise", write_timeout=0.5, breaker_failures=100)
     async with stateward.open(url, heartbeat=None, spill=False, policy=policy) as store:
-        with pytest.raises(StoreUnavailable, match="requests a second") as refused:
+        with pytest.raises(StoreUnavailable, match="requests per second") as refused:
             for number in range(10):
                 await store.thread("t").append({"n": number})
     assert refused.value.applied == "no"

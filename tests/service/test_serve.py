@@ -347,7 +347,7 @@ def test_the_example_of_a_file_is_served(
         (("serve", "sqlite:///{}/a.db", "--config", "{}/nowhere.toml"), 2, "nowhere.toml"),
         (("serve", "sqlite:///{}/a.db", "--jwks", "https://x/keys"), 2, "--audience"),
         (("serve", "sqlite:///{}/a.db", "--jwks", "{}/no", "--audience", "a"), 2, "no file"),
-        (("serve", "sqlite:///{}/a.db", "--rate", "0"), 2, "requests a second"),
+        (("serve", "sqlite:///{}/a.db", "--rate", "0"), 2, "requests per second"),
         (("key", "create", "sqlite:///{}/b.db"), 2, "--all-namespaces"),
         (("key", "create", "sqlite:///{}/b.db", "--all-namespaces", "--rate", "0"), 2, "rate"),
         (("key", "create", "sqlite:///{}/b.db", "--all-namespaces", "--burst", "5"), 2, "--rate"),

@@ -53,7 +53,7 @@ ALSO = {
 def assert_that_faults_fired(scenario: str, done: Run, seeds: int) -> None:
     """A run without faults, or with too little going on, proves nothing."""
     expected = (*AT_OPERATIONS, *AT_MOMENTS, IMPATIENCE, *ALSO[scenario])
-    few = {kind: done.fired[kind] for kind in expected if done.fired[kind] < seeds / 16}
+    few = {kind: done.fired[kind] for kind in expected if done.fired[kind] < seeds / 20}
     assert not few, f"in {seeds} seeds these faults fired too rarely: {few}"
     assert done.operations >= 40 * seeds
 

@@ -226,7 +226,7 @@ def test_findings_of_one_kind_are_bounded() -> None:
 
 
 def test_a_value_used_twice_cannot_be_checked() -> None:
-    with pytest.raises(ValueError, match="value of its own"):
+    with pytest.raises(ValueError, match="every append needs a unique value"):
         check([step(0, 0, 1, ListAppend("x", 1)), step(1, 2, 3, ListAppend("x", 1))])
 
 

@@ -13,16 +13,16 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "findings.md"
 HEAD = """\
 # Findings
 
-Stores of conversations that public systems bring along: what `stateward audit` found ({begun}),
-and defects that anybody can see again with at most 40 lines of the vendor's own API. {systems}
-systems and {stores} stores were audited; {defective} systems have at least one defect that is
-shown below.
-`make findings` installs the versions that are named here, does all of it again and writes this
-page. It takes long: the stores are audited one after the other.
+What `stateward audit` found ({begun}) in the conversation stores that come with public systems, and
+defects that you can reproduce with at most 40 lines of the vendor's own API. {systems} systems and
+{stores} stores were audited; {defective} systems have at least one of the defects below.
+`make findings` installs the versions listed here, repeats everything and writes this page. It takes
+a long time, because the stores are audited one after the other.
 
-Everything is set up as its documentation shows, and used by one call a turn where there is such a
-call. Servers are Redis and PostgreSQL with every acknowledged write on disk. A defect is listed
-only while its reproduction shows it. A pass is no promise: it was tried here, and it held.
+Every store is set up as its documentation shows, and a turn is written with one call where the API
+has one. The servers are Redis and PostgreSQL, with every acknowledged write synced to disk. A
+defect is listed only as long as its reproduction shows it. A pass is not a guarantee: the test was
+run here, and the store passed.
 
 ## Defects
 
@@ -33,8 +33,7 @@ only while its reproduction shows it. A pass is no promise: it was tried here, a
 AUDITED = """\
 ## Audited
 
-The columns are questions of [the audit](reference/audit.md#questions), asked in the profile
-`quick`:
+The columns are questions of [the audit](reference/audit.md#questions), with the profile `quick`:
 
 {questions}
 
@@ -43,14 +42,14 @@ The columns are questions of [the audit](reference/audit.md#questions), asked in
 """
 
 TAIL = """
-*by design*: by its documentation or API the store is not meant to do this; the remark says what.
-*see sessions*: it loses turns by itself, so nothing can be said of kills.
-*unknown* and *error* are no findings: too little was seen on this machine to say anything.
-What several writers lose without any kill is no failure of `kills`: then one writes at a time.
+*by design*: the store is documented or designed not to do this; the remark explains.
+*see sessions*: it loses turns even without kills, so `kills` cannot be judged.
+*unknown* and *error* are not findings: there was too little evidence on this machine.
+Turns that concurrent writers lose without a kill do not count for `kills`: one writer is used then.
 
-Losing a turn when two requests meet is no defect of a system that promises one writer a
-conversation. It is one of an architecture in which any replica may get the next message: [audit a
-framework's own store](how-to/audit-a-framework.md) says what to do about it.
+Losing a turn when two requests arrive together is not a defect of a system that is documented for
+one writer per conversation. It is one of an architecture in which any replica may get the next
+message: [audit a framework's own store](how-to/audit-a-framework.md) says what to do about it.
 """
 
 

@@ -8,12 +8,12 @@ REDIS, POSTGRES = "redis", "postgres"
 
 # Asked of every target: they hold on any machine. What measures time is left out.
 QUESTIONS = {
-    "sessions": "a new process finds what was said",
-    "sharing": "other replicas see it at once",
-    "races": "none lost when replicas meet",
-    "fidelity": "comes back as it was",
-    "windows": "the newest, in order",
-    "kills": "whole turns after a kill",
+    "sessions": "a new process finds the conversation",
+    "sharing": "other replicas see new messages immediately",
+    "races": "no turn is lost if replicas write concurrently",
+    "fidelity": "messages come back unchanged",
+    "windows": "the newest messages come back, in order",
+    "kills": "only whole turns remain after a kill",
 }
 
 
@@ -38,7 +38,7 @@ class Target(NamedTuple):
         return f"{self.system}: {self.store}"
 
 
-MESSAGE = "Its unit is a message: a turn of two is two calls, and others may come between."
+MESSAGE = "It stores single messages: a turn of two takes two calls, and others may come between."
 SUNSET = "Its package says that it is being sunset."
 OF_MESSAGES = ("races", "kills")
 
@@ -57,10 +57,10 @@ TARGETS = (
     Target("OpenAI Agents SDK", "RedisSession", "", "openai-agents:redis", ("openai-agents",),
            REDIS),
     Target("Strands Agents", "FileSessionManager", "", "strands:file", ("strands-agents",), None,
-           "An agent is given its newest 40 messages, and ids with a slash are refused.",
+           "An agent gets its newest 40 messages, and ids with a slash are refused.",
            ("windows", "fidelity")),
     Target("Google ADK", "DatabaseSessionService", "", "adk:database", ("google-adk",), None,
-           "Its unit is an event: a turn of two is two, and others may come between.",
+           "It stores single events: a turn takes two, and others may come between.",
            OF_MESSAGES),
     Target("LangChain", "FileChatMessageHistory", "langchain",
            "langchain_histories:FileHistories", LANGCHAIN, None, SUNSET),
@@ -81,7 +81,7 @@ TARGETS = (
     Target("Agno", "JsonDb", "agno", "agno_sessions:JsonSessions", AGNO),
     Target("Agno", "SqliteDb", "agno", "agno_sessions:SqliteSessions", AGNO),
     Target("Agno", "PostgresDb", "agno", "agno_sessions:PostgresSessions", AGNO, POSTGRES,
-           "A NUL in a text is removed in silence."),
+           "A NUL in a text is silently removed."),
     Target("Burr", "SQLitePersister", "burr", "burr_persisters:SqlitePersister", BURR),
     Target("Burr", "RedisBasePersister", "burr", "burr_persisters:RedisPersister", BURR, REDIS),
     Target("Microsoft Agent Framework", "RedisHistoryProvider", "agent-framework",
@@ -94,7 +94,7 @@ TARGETS = (
     Target("CAMEL", "ChatHistoryBlock on RedisStorage", "camel", "camel_memories:RedisBlocks",
            ("camel-ai",), REDIS),
     Target("mem0", "SQLiteManager", "mem0", "mem0_messages:Messages", ("mem0ai",), None,
-           "Keeps the newest ten messages of a conversation, and no more.",
+           "Keeps only the newest ten messages of a conversation.",
            ("races", "fidelity", "windows", "kills")),
     Target("Griptape", "RedisConversationMemoryDriver", "griptape",
            "griptape_memories:RedisMemories", ("griptape",), REDIS),
@@ -105,9 +105,9 @@ TARGETS = (
     Target("Pydantic AI", "SqliteConversationStore", "pydantic-ai",
            "pydantic_ai_conversations:Conversations",
            ("pydantic-ai-harness", "pydantic-ai-slim"), None,
-           "A conversation that changed meanwhile is refused, and loaded again."),
+           "If the conversation has changed, a save is refused, and the history is reloaded."),
     Target("Chainlit", "SQLAlchemyDataLayer on PostgreSQL", "chainlit", "chainlit_steps:Steps",
            ("chainlit",), POSTGRES,
-           f"{MESSAGE} A text that the database refuses, such as one with a NUL, is dropped in "
-           "silence: see above.", OF_MESSAGES),
+           f"{MESSAGE} A text that the database refuses, such as one with a NUL, is silently "
+           "dropped: see above.", OF_MESSAGES),
 )  # fmt: skip

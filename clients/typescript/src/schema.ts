@@ -9,7 +9,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The audits that are kept, the newest first
+         * List stored audits, newest first
          * @description The key needs the scope `read`.
          */
         get: operations["get_audits"];
@@ -29,7 +29,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One audit, and what changed since the last one
+         * Get an audit, and what changed since the previous one
          * @description The key needs the scope `read`.
          */
         get: operations["get_audits_audit"];
@@ -49,7 +49,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The full report of an audit, as a page
+         * Get the full report of an audit as an HTML page
          * @description The key needs the scope `read`.
          */
         get: operations["get_audits_audit_report"];
@@ -69,7 +69,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What was touched, and what is touched from now on
+         * Stream what has changed, and changes as they happen
          * @description The key needs the scope `read`.
          */
         get: operations["get_changes"];
@@ -89,7 +89,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A window, the user's documents and unfinished work, read together
+         * Get a window, the user's documents and unfinished work in one read
          * @description The key needs the scope `read`.
          */
         get: operations["get_context"];
@@ -111,7 +111,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin a conversation, as OpenAI's clients do
+         * Create a conversation, as OpenAI's clients do
          * @description The key needs the scope `write`.
          */
         post: operations["post_conversations"];
@@ -129,7 +129,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A conversation and its metadata
+         * Get a conversation and its metadata
          * @description The key needs the scope `read`.
          */
         get: operations["get_conversations_conversation"];
@@ -157,7 +157,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A page of a conversation's items
+         * List a conversation's items
          * @description The key needs the scope `read`.
          */
         get: operations["get_conversations_conversation_items"];
@@ -181,14 +181,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One item of a conversation
+         * Get an item of a conversation
          * @description The key needs the scope `read`.
          */
         get: operations["get_conversations_conversation_items_item"];
         put?: never;
         post?: never;
         /**
-         * Remove one item of a conversation
+         * Remove an item from a conversation
          * @description The key needs the scope `write`.
          */
         delete: operations["delete_conversations_conversation_items_item"];
@@ -205,7 +205,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What tools did, or may have done
+         * List effects: what tools did, or may have done
          * @description The key needs the scope `read`.
          */
         get: operations["get_effects"];
@@ -225,7 +225,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What is known of an effect
+         * Get an effect
          * @description The key needs the scope `read`.
          */
         get: operations["get_effects_effect"];
@@ -247,7 +247,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Say what became of an effect that is unknown or failed
+         * Record the outcome of an effect that is unknown or failed
          * @description The key needs the scope `operate`.
          */
         post: operations["post_effects_effect_resolve"];
@@ -265,7 +265,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What has this id, belongs to this user, or was done under this correlation id
+         * Find by id, by user or by correlation id
          * @description The key needs the scope `operate`.
          */
         get: operations["get_find"];
@@ -285,7 +285,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether the store answers, with breaker, spill and alarms; 200 also if it does not
+         * Check the store, with breaker, spill and alarms; 200 even if it does not answer
          * @description The key needs the scope `operate`.
          */
         get: operations["get_health"];
@@ -325,7 +325,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every event after a place, and those that come
+         * Stream every event after a cursor, and new ones as they arrive
          * @description The key needs the scope `read`.
          */
         get: operations["get_journals_journal_changes"];
@@ -365,7 +365,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the key permits that asks
+         * Get the permissions of the key that makes the request
          * @description The key needs the scope `read`.
          */
         get: operations["get_key"];
@@ -385,13 +385,13 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Keys by id
+         * List keys by id
          * @description The key needs the scope `admin`.
          */
         get: operations["get_keys"];
         put?: never;
         /**
-         * Make a key; it is told this once
+         * Create a key; it is shown only in this response
          * @description The key needs the scope `admin`.
          */
         post: operations["post_keys"];
@@ -411,7 +411,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Revoke a key; it is refused five seconds later at most
+         * Revoke a key; it is refused within five seconds
          * @description The key needs the scope `admin`.
          */
         post: operations["post_keys_key_revoke"];
@@ -431,7 +431,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let workers take no workflow of a kind
+         * Pause a kind of workflow: workers take none of it
          * @description The key needs the scope `operate`.
          */
         post: operations["post_kinds_kind_pause"];
@@ -451,7 +451,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let workers take workflows of a kind again
+         * Resume a kind of workflow
          * @description The key needs the scope `operate`.
          */
         post: operations["post_kinds_kind_resume"];
@@ -469,7 +469,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Which kinds of workflows are paused
+         * List the kinds of workflows that are paused
          * @description The key needs the scope `read`.
          */
         get: operations["get_kinds_paused"];
@@ -489,7 +489,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who holds locks, or leads names
+         * List locks and leaders with their holders
          * @description The key needs the scope `read`.
          */
         get: operations["get_locks"];
@@ -511,7 +511,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Take a lock from whoever holds it with that token
+         * Break a lock that is held with this token
          * @description The key needs the scope `operate`.
          */
         post: operations["post_locks_lock_break"];
@@ -529,7 +529,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Which namespaces there are that the key is for
+         * List the namespaces that the key has access to
          * @description The key needs the scope `operate`.
          */
         get: operations["get_namespaces"];
@@ -549,7 +549,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * This API as OpenAPI 3.1
+         * Get this API as OpenAPI 3.1
          * @description The key needs the scope `read`.
          */
         get: operations["get_openapi_json"];
@@ -569,7 +569,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What was done by hand, the newest first
+         * List manual changes, newest first
          * @description The key needs the scope `operate`.
          */
         get: operations["get_operations_log"];
@@ -589,7 +589,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The whole log with its hashes, one JSON object a line
+         * Export the operations log with its hashes, one JSON object per line
          * @description The key needs the scope `operate`.
          */
         get: operations["get_operations_log_export"];
@@ -609,7 +609,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Whether anybody has tampered with the log
+         * Check the operations log for tampering
          * @description The key needs the scope `operate`.
          */
         get: operations["get_operations_log_verify"];
@@ -629,7 +629,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Who has the store open, as their heartbeats tell
+         * List the processes that have the store open, by their heartbeats
          * @description The key needs the scope `operate`.
          */
         get: operations["get_replicas"];
@@ -649,7 +649,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Schedules by id
+         * List schedules by id
          * @description The key needs the scope `read`.
          */
         get: operations["get_schedules"];
@@ -669,18 +669,18 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How a schedule stands
+         * Get a schedule
          * @description The key needs the scope `read`.
          */
         get: operations["get_schedules_schedule"];
         /**
-         * Make a schedule be this
+         * Create or replace a schedule
          * @description The key needs the scope `write`.
          */
         put: operations["put_schedules_schedule"];
         post?: never;
         /**
-         * End a schedule
+         * Delete a schedule
          * @description The key needs the scope `operate`.
          */
         delete: operations["delete_schedules_schedule"];
@@ -699,7 +699,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let no tick of a schedule run
+         * Pause a schedule
          * @description The key needs the scope `operate`.
          */
         post: operations["post_schedules_schedule_pause"];
@@ -719,7 +719,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let its ticks run again
+         * Resume a schedule
          * @description The key needs the scope `operate`.
          */
         post: operations["post_schedules_schedule_resume"];
@@ -737,7 +737,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * the documents that agents share by name
+         * List the documents that agents share by name
          * @description The key needs the scope `read`.
          */
         get: operations["get_shared_shared_documents"];
@@ -757,7 +757,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One of the documents that agents share, now or as it was
+         * Get one of the documents that agents share, now or at an earlier time
          * @description The key needs the scope `read`.
          */
         get: operations["get_shared_shared_documents_name"];
@@ -789,7 +789,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What changed in one of the documents that agents share from one version to another
+         * Compare two versions of one of the documents that agents share
          * @description The key needs the scope `read`.
          */
         get: operations["get_shared_shared_documents_name_diff"];
@@ -809,7 +809,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What one of the documents that agents share is and was
+         * List the versions of one of the documents that agents share
          * @description The key needs the scope `read`.
          */
         get: operations["get_shared_shared_documents_name_history"];
@@ -831,7 +831,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make one of the documents that agents share what it was
+         * Restore an earlier version of one of the documents that agents share
          * @description The key needs the scope `write`.
          */
         post: operations["post_shared_shared_documents_name_undo"];
@@ -849,7 +849,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What the processes measured over time, and whom it concerned
+         * Get what the processes measured over time, and what it concerned
          * @description The key needs the scope `read`.
          */
         get: operations["get_signals"];
@@ -869,7 +869,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How much there is of each kind, and how large the store is
+         * Count what the namespace holds, by kind, and get the size of the store
          * @description The key needs the scope `operate`.
          */
         get: operations["get_storage"];
@@ -889,7 +889,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The longest of the conversations that were touched last
+         * List the longest of the most recently changed conversations
          * @description The key needs the scope `operate`.
          */
         get: operations["get_storage_largest"];
@@ -909,7 +909,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Tasks, the newest first
+         * List tasks, newest first
          * @description The key needs the scope `read`.
          */
         get: operations["get_tasks"];
@@ -929,7 +929,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How a task stands
+         * Get a task
          * @description The key needs the scope `read`.
          */
         get: operations["get_tasks_task"];
@@ -951,7 +951,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let a task never run, or have run in vain
+         * Cancel a task; if it is running, discard its result
          * @description The key needs the scope `operate`.
          */
         post: operations["post_tasks_task_cancel"];
@@ -971,7 +971,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Let a failed or cancelled task run again
+         * Run a failed or cancelled task again
          * @description The key needs the scope `operate`.
          */
         post: operations["post_tasks_task_retry"];
@@ -989,7 +989,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Conversations, the newest first
+         * List conversations, newest first
          * @description The key needs the scope `read`.
          */
         get: operations["get_threads"];
@@ -1009,7 +1009,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A window of a conversation
+         * Get a window of a conversation
          * @description The key needs the scope `read`.
          */
         get: operations["get_threads_thread"];
@@ -1033,7 +1033,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Title, labels, variables, summary, origin and late turns of a conversation
+         * Get a conversation's title, labels, variables, summary, origin and late turns
          * @description The key needs the scope `read`.
          */
         get: operations["get_threads_thread_about"];
@@ -1055,7 +1055,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Keep a conversation, and leave it out of lists
+         * Archive a conversation: keep it, but leave it out of lists
          * @description The key needs the scope `write`.
          */
         post: operations["post_threads_thread_archive"];
@@ -1073,7 +1073,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The conversations that were forked from this one
+         * List the conversations that were forked from this one
          * @description The key needs the scope `read`.
          */
         get: operations["get_threads_thread_branches"];
@@ -1093,7 +1093,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Every message after a place, and those that come
+         * Stream every message after a cursor, and new ones as they arrive
          * @description The key needs the scope `read`.
          */
         get: operations["get_threads_thread_changes"];
@@ -1115,7 +1115,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Give a conversation a title and labels
+         * Set a conversation's title and labels
          * @description The key needs the scope `write`.
          */
         post: operations["post_threads_thread_describe"];
@@ -1135,7 +1135,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin another conversation with what this one holds
+         * Fork a conversation: start another one with its messages
          * @description The key needs the scope `write`.
          */
         post: operations["post_threads_thread_fork"];
@@ -1153,7 +1153,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What an agent was given when it said the turn of a message
+         * Get what the agent was given when it wrote the turn of a message
          * @description The key needs the scope `read`.
          */
         get: operations["get_threads_thread_knew_version"];
@@ -1173,7 +1173,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * A page of messages with times, receipts and, if asked, signs of lost context
+         * List messages with times, receipts and, on request, signs of lost context
          * @description The key needs the scope `read`.
          */
         get: operations["get_threads_thread_messages"];
@@ -1199,7 +1199,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Show an archived conversation in lists again
+         * Unarchive a conversation: show it in lists again
          * @description The key needs the scope `write`.
          */
         post: operations["post_threads_thread_unarchive"];
@@ -1217,7 +1217,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Everybody who has anything here, by id
+         * List users by id
          * @description The key needs the scope `operate`.
          */
         get: operations["get_users"];
@@ -1237,7 +1237,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How much somebody has of each kind
+         * Count what a user has, by kind
          * @description The key needs the scope `read`.
          */
         get: operations["get_users_user"];
@@ -1257,7 +1257,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * a user's documents by name
+         * List a user's documents by name
          * @description The key needs the scope `read`.
          */
         get: operations["get_users_user_documents"];
@@ -1277,7 +1277,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * One of a user's documents, now or as it was
+         * Get one of a user's documents, now or at an earlier time
          * @description The key needs the scope `read`.
          */
         get: operations["get_users_user_documents_name"];
@@ -1309,7 +1309,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What changed in one of a user's documents from one version to another
+         * Compare two versions of one of a user's documents
          * @description The key needs the scope `read`.
          */
         get: operations["get_users_user_documents_name_diff"];
@@ -1329,7 +1329,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What one of a user's documents is and was
+         * List the versions of one of a user's documents
          * @description The key needs the scope `read`.
          */
         get: operations["get_users_user_documents_name_history"];
@@ -1351,7 +1351,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Make one of a user's documents what it was
+         * Restore an earlier version of one of a user's documents
          * @description The key needs the scope `write`.
          */
         post: operations["post_users_user_documents_name_undo"];
@@ -1371,7 +1371,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Remove all that belongs to a user, for good
+         * Permanently remove everything that belongs to a user
          * @description The key needs the scope `operate`.
          */
         post: operations["post_users_user_erase"];
@@ -1389,7 +1389,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * All that belongs to a user, one JSON object a line
+         * Export everything that belongs to a user, one JSON object per line
          * @description The key needs the scope `operate`.
          */
         get: operations["get_users_user_export"];
@@ -1409,7 +1409,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What workflows ask and wait for, the oldest first
+         * List the open questions of workflows, oldest first
          * @description The key needs the scope `read`.
          */
         get: operations["get_waiting"];
@@ -1449,7 +1449,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Workflows, the newest first
+         * List workflows, newest first
          * @description The key needs the scope `read`.
          */
         get: operations["get_workflows"];
@@ -1469,14 +1469,14 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * How a workflow stands
+         * Get a workflow
          * @description The key needs the scope `read`.
          */
         get: operations["get_workflows_workflow"];
         put?: never;
         post?: never;
         /**
-         * Forget a workflow that is not driven
+         * Delete a workflow that no process is driving
          * @description The key needs the scope `operate`.
          */
         delete: operations["delete_workflows_workflow"];
@@ -1495,7 +1495,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * End a workflow and its children
+         * Cancel a workflow and its children
          * @description The key needs the scope `operate`.
          */
         post: operations["post_workflows_workflow_cancel"];
@@ -1515,7 +1515,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin another workflow that stands before a step of this one
+         * Fork a workflow: start another one from before one of its steps
          * @description The key needs the scope `operate`.
          */
         post: operations["post_workflows_workflow_fork"];
@@ -1533,7 +1533,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What a workflow recorded: steps with their results, signals, waits
+         * List a workflow's records: steps with their results, signals, waits
          * @description The key needs the scope `read`.
          */
         get: operations["get_workflows_workflow_records"];
@@ -1555,7 +1555,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Go on with a workflow that failed or was cancelled
+         * Resume a workflow that failed or was cancelled
          * @description The key needs the scope `operate`.
          */
         post: operations["post_workflows_workflow_retry"];
@@ -1575,7 +1575,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Tell a workflow what it waits for
+         * Send a signal to a workflow
          * @description The key needs the scope `write`.
          */
         post: operations["post_workflows_workflow_signals_signal"];
@@ -1595,7 +1595,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Begin a workflow, for a worker to drive
+         * Start a workflow, for a worker to drive
          * @description The key needs the scope `write`.
          */
         post: operations["post_workflows_workflow_start"];
@@ -1630,7 +1630,7 @@ export interface components {
         };
         /**
          * AuditInfo
-         * @description What an audit found, in short.
+         * @description A summary of what an audit found.
          */
         AuditInfo: {
             /** @default {} */
@@ -1694,7 +1694,7 @@ export interface components {
         };
         /**
          * Branch
-         * @description A thread that was forked from another one, which had that `version` there.
+         * @description A thread that was forked from another one, at that `version` of it.
          */
         Branch: {
             created_at: string;
@@ -1743,7 +1743,7 @@ export interface components {
         };
         /**
          * Concern
-         * @description What something happened to: a conversation, a workflow, a task …
+         * @description An entity that an event concerned: a conversation, a workflow, a task …
          */
         Concern: {
             id: string;
@@ -1799,7 +1799,7 @@ export interface components {
         };
         /**
          * ConversationShown
-         * @description A conversation, as OpenAI tells it.
+         * @description A conversation, in OpenAI's format.
          */
         ConversationShown: {
             created_at: number;
@@ -1848,11 +1848,11 @@ export interface components {
         };
         /**
          * EffectInfo
-         * @description An effect: one call of a tool that acts, and what is known of it.
+         * @description An effect: one call of a tool that acts, and what is known about it.
          *
-         *         `status` is intended (it is being carried out, or is to be), done, failed, or unknown: it was
-         *         begun, and nobody has said how it ended. `kind` and `of` name the thread, workflow or task that
-         *         it belongs to, `call` the call. `args` and `kwargs` are None if they were not JSON.
+         *         `status` is intended (it is being carried out, or will be), done, failed, or unknown: it was
+         *         started, and its outcome was not recorded. `kind` and `of` name the thread, workflow or task
+         *         that it belongs to, `call` the call. `args` and `kwargs` are None if they were not JSON.
          */
         EffectInfo: {
             args: unknown[] | null;
@@ -1877,9 +1877,9 @@ export interface components {
         };
         /**
          * EntityChange
-         * @description An entity that was touched: a conversation, a user's documents, a workflow … See `changes`.
+         * @description An entity that has changed: a conversation, a user's documents, a workflow … See `changes`.
          *
-         *         `commits` counts all that was ever written to it, `version` the entries of its log.
+         *         `commits` counts everything ever written to it, `version` the entries of its log.
          */
         EntityChange: {
             commits: number;
@@ -1901,10 +1901,10 @@ export interface components {
         };
         /**
          * ErasureReceipt
-         * @description What an erasure removed, by kind. Keep it: it names no content.
+         * @description What an erasure removed, by kind. Keep it: it contains no content.
          *
-         *         Until `remembered_until` the store keeps the bare ids of what was erased, so that a write
-         *         which was delayed on its way cannot bring any of it back.
+         *         Until `remembered_until` the store keeps the bare ids of what was erased, so that a delayed
+         *         write cannot bring any of it back.
          */
         ErasureReceipt: {
             at: string;
@@ -1955,13 +1955,13 @@ export interface components {
         };
         /**
          * Gone
-         * @description Something that was given then and cannot be shown any more as it was.
+         * @description Something that was given then and can no longer be shown as it was.
          *
-         *         `name` is a message's number in the thread ("": which one is not known), a document's name or a
-         *         workflow's id. `why`: `edited`, `removed` or `trimmed` of messages, `changed` or `deleted` of
-         *         what has another version by now or none, and whose version of then is not kept, `shortened` of
-         *         texts that had been cut to fit and are shown whole, `unknown` where the thread does not tell any
-         *         more.
+         *         `name` is a message's number in the thread ("": it is not known which one), a document's name or
+         *         a workflow's id. `why`: `edited`, `removed` or `trimmed` for messages; `changed` or `deleted`
+         *         for what has another version now, or none, and whose earlier version is not kept; `shortened`
+         *         for texts that were cut to fit and are shown in full; `unknown` if the thread no longer has the
+         *         information.
          */
         Gone: {
             name: string;
@@ -1972,7 +1972,7 @@ export interface components {
         };
         /**
          * Health
-         * @description Whether the store answers. `error` says in words why not.
+         * @description Whether the store answers. If not, `error` says why, in words.
          */
         Health: {
             /** @default [] */
@@ -2048,7 +2048,7 @@ export interface components {
         };
         /**
          * KeyMade
-         * @description A new key in full, told this once.
+         * @description A new key in full, returned only once.
          */
         KeyMade: {
             about: components["schemas"]["KeyShown"];
@@ -2056,7 +2056,7 @@ export interface components {
         };
         /**
          * KeyShown
-         * @description A key: all but the secret itself, which nobody knows.
+         * @description A key, without its secret, which is not stored.
          */
         KeyShown: {
             burst: number | null;
@@ -2090,7 +2090,7 @@ export interface components {
         };
         /**
          * KnowledgeShown
-         * @description What an agent was given when it said a turn, as `Store.knew` tells.
+         * @description What an agent was given when it wrote a turn, as `Store.knew` returns it.
          */
         KnowledgeShown: {
             at: string;
@@ -2137,7 +2137,7 @@ export interface components {
         };
         /**
          * LogCheck
-         * @description Whether the log is the one that was written, as `OperationsLog.verify` tells.
+         * @description Whether the log is intact, as `OperationsLog.verify` returns it.
          */
         LogCheck: {
             base: number;
@@ -2149,9 +2149,9 @@ export interface components {
         };
         /**
          * LoggedOperation
-         * @description One entry of the operations log: what somebody began to do by hand, or how that ended.
+         * @description One entry of the operations log: a manual change that was intended, or how it ended.
          *
-         *         `hash` is over all the rest, `previous` included; the next entry has it as its `previous`.
+         *         `hash` covers everything else, including `previous`; the next entry has it as its `previous`.
          */
         LoggedOperation: {
             at: string;
@@ -2195,7 +2195,7 @@ export interface components {
         };
         /**
          * MetadataBody
-         * @description What is put in the place of all the metadata that there is; null: none.
+         * @description The metadata that replaces all existing metadata; null: none.
          */
         MetadataBody: {
             metadata: {
@@ -2241,9 +2241,9 @@ export interface components {
         };
         /**
          * OpenQuestion
-         * @description What a workflow asks somebody, and waits for: an open approval, for example.
+         * @description A question that a workflow asks people and waits for, such as an approval.
          *
-         *         `ask` and `for_` are as given to `run.wait`.
+         *         `ask` and `for_` are as passed to `run.wait`.
          */
         OpenQuestion: {
             ask: unknown;
@@ -2267,7 +2267,7 @@ export interface components {
         };
         /**
          * OwnKey
-         * @description What the key permits that asks: `namespaces` null: every one; `user` null: everybody's.
+         * @description What the key of this request permits; `namespaces` null: all; `user` null: all users.
          */
         OwnKey: {
             expires_at: string | null;
@@ -2433,7 +2433,7 @@ export interface components {
         };
         /**
          * ReasonBody
-         * @description Why; whoever looks later is glad to know.
+         * @description The reason, shown to later readers.
          */
         ReasonBody: {
             /** @default  */
@@ -2466,9 +2466,9 @@ export interface components {
         };
         /**
          * ReplicaCounts
-         * @description What a process has counted since it opened the store, and how things stand with it.
+         * @description What a process has counted since it opened the store, and its current state.
          *
-         *         The latencies, in seconds, are of the time between its last two heartbeats; None: no such calls.
+         *         Latencies are in seconds, between its last two heartbeats; None: there were no such calls.
          */
         ReplicaCounts: {
             /** @default [] */
@@ -2508,7 +2508,7 @@ export interface components {
         };
         /**
          * ReplicaInfo
-         * @description A process that has a store open, or had, as its last heartbeat tells.
+         * @description A process that has or had a store open, according to its last heartbeat.
          */
         ReplicaInfo: {
             beat_at: string;
@@ -2570,7 +2570,7 @@ export interface components {
         };
         /**
          * ScheduleInfo
-         * @description How a schedule stands.
+         * @description The state of a schedule.
          */
         ScheduleInfo: {
             cron: string;
@@ -2592,9 +2592,9 @@ export interface components {
         };
         /**
          * SignalPoint
-         * @description What all processes measured in some seconds from `at` on.
+         * @description What all processes measured in the `seconds` from `at` on.
          *
-         *         `concerned` has by event ("suppressed", "conflicts" …) the newest few that it happened to.
+         *         `concerned` has, by event ("suppressed", "conflicts" …), the most recent entities concerned.
          */
         SignalPoint: {
             at: string;
@@ -2646,7 +2646,7 @@ export interface components {
         };
         /**
          * Signals
-         * @description What was measured over time. A point in which nobody measured anything is left out.
+         * @description What was measured over time. Points without measurements are left out.
          */
         Signals: {
             points: components["schemas"]["SignalPoint"][];
@@ -2666,7 +2666,7 @@ export interface components {
         };
         /**
          * StepForkBody
-         * @description The id of the new workflow, and the recorded step before which it stands.
+         * @description The id of the new workflow, and the recorded step to fork before.
          */
         StepForkBody: {
             at_step: string;
@@ -2690,7 +2690,7 @@ export interface components {
         };
         /**
          * Summary
-         * @description What a conversation's older turns were summarised to: all messages up to version `upto`.
+         * @description The summary of a conversation's older turns: of all messages up to version `upto`.
          */
         Summary: {
             made_at: string;
@@ -2700,7 +2700,7 @@ export interface components {
         };
         /**
          * TaskInfo
-         * @description How a task stands.
+         * @description The state of a task.
          */
         TaskInfo: {
             attempt: number;
@@ -2802,7 +2802,7 @@ export interface components {
         };
         /**
          * UserKinds
-         * @description How much somebody has of each kind.
+         * @description How much a user has, by kind.
          */
         UserKinds: {
             id: string;
@@ -2812,7 +2812,7 @@ export interface components {
         };
         /**
          * UserShown
-         * @description Somebody who has anything here, and how many things that are.
+         * @description A user who owns anything here, and how much.
          */
         UserShown: {
             entities: number;
@@ -2820,7 +2820,7 @@ export interface components {
         };
         /**
          * ValueBody
-         * @description What is told.
+         * @description The value of a signal.
          */
         ValueBody: {
             /** @default null */
@@ -2828,9 +2828,9 @@ export interface components {
         };
         /**
          * WorkflowInfo
-         * @description A workflow in a listing.
+         * @description The state of a workflow.
          *
-         *         `status` is active, completed, failed or cancelled; `step` is where its declared machine stands.
+         *         `status` is active, completed, failed or cancelled; `step` is the state of its declared machine.
          */
         WorkflowInfo: {
             /** @default 0 */
@@ -2869,7 +2869,7 @@ export interface components {
     };
     responses: never;
     parameters: {
-        /** @description Which namespace, if the key is for several; percent-encoded. */
+        /** @description The namespace, if the key has access to several; percent-encoded. */
         Namespace: string;
     };
     requestBodies: never;
@@ -2884,7 +2884,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -2892,7 +2892,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The audits that are kept, the newest first */
+            /** @description List stored audits, newest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2916,7 +2916,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -2926,7 +2926,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description One audit, and what changed since the last one */
+            /** @description Get an audit, and what changed since the previous one */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2950,7 +2950,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -2960,7 +2960,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The full report of an audit, as a page */
+            /** @description Get the full report of an audit as an HTML page */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -2988,9 +2988,9 @@ export interface operations {
                 kinds?: string;
             };
             header?: {
-                /** @description The id of the last event that was read. */
+                /** @description The id of the last event received. */
                 "Last-Event-ID"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -2998,7 +2998,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was touched, and what is touched from now on */
+            /** @description Stream what has changed, and changes as they happen */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3033,7 +3033,7 @@ export interface operations {
                 user: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3041,7 +3041,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A window, the user's documents and unfinished work, read together */
+            /** @description Get a window, the user's documents and unfinished work in one read */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3067,9 +3067,9 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The same key again is the same request: it is carried out once. */
+                /** @description Identifies the request: repeats are carried out once. */
                 "Idempotency-Key"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3081,7 +3081,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Begin a conversation, as OpenAI's clients do */
+            /** @description Create a conversation, as OpenAI's clients do */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3090,7 +3090,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationShown"];
                 };
             };
-            /** @description An error as OpenAI tells it. */
+            /** @description An error in OpenAI's format. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3107,7 +3107,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3117,7 +3117,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A conversation and its metadata */
+            /** @description Get a conversation and its metadata */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3126,7 +3126,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationShown"];
                 };
             };
-            /** @description An error as OpenAI tells it. */
+            /** @description An error in OpenAI's format. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3143,7 +3143,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3166,7 +3166,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationShown"];
                 };
             };
-            /** @description An error as OpenAI tells it. */
+            /** @description An error in OpenAI's format. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3183,7 +3183,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
                 /** @description How often this request was sent before: OpenAI's clients count. */
                 "X-Stainless-Retry-Count"?: string;
@@ -3204,7 +3204,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationDeleted"];
                 };
             };
-            /** @description An error as OpenAI tells it. */
+            /** @description An error in OpenAI's format. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3225,7 +3225,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3235,7 +3235,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of a conversation's items */
+            /** @description List a conversation's items */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3244,7 +3244,7 @@ export interface operations {
                     "application/json": components["schemas"]["ItemList"];
                 };
             };
-            /** @description An error as OpenAI tells it. */
+            /** @description An error in OpenAI's format. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3262,9 +3262,9 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The same key again is the same request: it is carried out once. */
+                /** @description Identifies the request: repeats are carried out once. */
                 "Idempotency-Key"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
                 /** @description How often this request was sent before: OpenAI's clients count. */
                 "X-Stainless-Retry-Count"?: string;
@@ -3289,7 +3289,7 @@ export interface operations {
                     "application/json": components["schemas"]["ItemList"];
                 };
             };
-            /** @description An error as OpenAI tells it. */
+            /** @description An error in OpenAI's format. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3307,7 +3307,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3318,7 +3318,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description One item of a conversation */
+            /** @description Get an item of a conversation */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3327,7 +3327,7 @@ export interface operations {
                     "application/json": Record<string, unknown>;
                 };
             };
-            /** @description An error as OpenAI tells it. */
+            /** @description An error in OpenAI's format. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3344,7 +3344,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
                 /** @description How often this request was sent before: OpenAI's clients count. */
                 "X-Stainless-Retry-Count"?: string;
@@ -3357,7 +3357,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Remove one item of a conversation */
+            /** @description Remove an item from a conversation */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3366,7 +3366,7 @@ export interface operations {
                     "application/json": components["schemas"]["ConversationShown"];
                 };
             };
-            /** @description An error as OpenAI tells it. */
+            /** @description An error in OpenAI's format. */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -3389,7 +3389,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3397,7 +3397,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What tools did, or may have done */
+            /** @description List effects: what tools did, or may have done */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3421,7 +3421,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3431,7 +3431,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What is known of an effect */
+            /** @description Get an effect */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3455,7 +3455,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3469,7 +3469,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Say what became of an effect that is unknown or failed */
+            /** @description Record the outcome of an effect that is unknown or failed */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3495,7 +3495,7 @@ export interface operations {
                 text: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3503,7 +3503,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What has this id, belongs to this user, or was done under this correlation id */
+            /** @description Find by id, by user or by correlation id */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3527,7 +3527,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3535,7 +3535,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whether the store answers, with breaker, spill and alarms; 200 also if it does not */
+            /** @description Check the store, with breaker, spill and alarms; 200 even if it does not answer */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3561,7 +3561,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3597,9 +3597,9 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The id of the last event that was read. */
+                /** @description The id of the last event received. */
                 "Last-Event-ID"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3609,7 +3609,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Every event after a place, and those that come */
+            /** @description Stream every event after a cursor, and new ones as they arrive */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3639,13 +3639,13 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The same key again is the same request: it is carried out once. */
+                /** @description Identifies the request: repeats are carried out once. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag of the version that this is for. */
+                /** @description The ETag of the version to change; refused if it is not current. */
                 "If-Match"?: string;
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3692,7 +3692,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3700,7 +3700,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the key permits that asks */
+            /** @description Get the permissions of the key that makes the request */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3727,7 +3727,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3735,7 +3735,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Keys by id */
+            /** @description List keys by id */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3759,7 +3759,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3771,7 +3771,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Make a key; it is told this once */
+            /** @description Create a key; it is shown only in this response */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3780,7 +3780,7 @@ export interface operations {
                     "application/json": components["schemas"]["KeyMade"];
                 };
             };
-            /** @description Make a key; it is told this once */
+            /** @description Create a key; it is shown only in this response */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -3804,7 +3804,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3814,7 +3814,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Revoke a key; it is refused five seconds later at most */
+            /** @description Revoke a key; it is refused within five seconds */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3838,7 +3838,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3870,7 +3870,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -3902,7 +3902,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3910,7 +3910,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Which kinds of workflows are paused */
+            /** @description List the kinds of workflows that are paused */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3938,7 +3938,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -3946,7 +3946,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who holds locks, or leads names */
+            /** @description List locks and leaders with their holders */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -3970,7 +3970,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4006,7 +4006,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4014,7 +4014,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Which namespaces there are that the key is for */
+            /** @description List the namespaces that the key has access to */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4038,7 +4038,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4046,7 +4046,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description This API as OpenAPI 3.1 */
+            /** @description Get this API as OpenAPI 3.1 */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4074,7 +4074,7 @@ export interface operations {
                 target?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4082,7 +4082,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What was done by hand, the newest first */
+            /** @description List manual changes, newest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4106,7 +4106,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4114,7 +4114,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The whole log with its hashes, one JSON object a line */
+            /** @description Export the operations log with its hashes, one JSON object per line */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4140,7 +4140,7 @@ export interface operations {
                 head?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4148,7 +4148,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Whether anybody has tampered with the log */
+            /** @description Check the operations log for tampering */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4172,7 +4172,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4180,7 +4180,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Who has the store open, as their heartbeats tell */
+            /** @description List the processes that have the store open, by their heartbeats */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4208,7 +4208,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4216,7 +4216,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Schedules by id */
+            /** @description List schedules by id */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4242,7 +4242,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4252,7 +4252,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How a schedule stands */
+            /** @description Get a schedule */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4278,7 +4278,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4292,7 +4292,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Make a schedule be this */
+            /** @description Create or replace a schedule */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4318,7 +4318,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4352,7 +4352,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4362,7 +4362,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Let no tick of a schedule run */
+            /** @description Pause a schedule */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4388,7 +4388,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4398,7 +4398,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Let its ticks run again */
+            /** @description Resume a schedule */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4427,7 +4427,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4437,7 +4437,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description the documents that agents share by name */
+            /** @description List the documents that agents share by name */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4465,9 +4465,9 @@ export interface operations {
                 version?: number;
             };
             header?: {
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4478,7 +4478,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description One of the documents that agents share, now or as it was */
+            /** @description Get one of the documents that agents share, now or at an earlier time */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4487,7 +4487,7 @@ export interface operations {
                     "application/json": Record<string, unknown>;
                 };
             };
-            /** @description It still is what the ETag says. */
+            /** @description It has not changed since the ETag. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -4511,11 +4511,11 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The ETag of the version that this is for. */
+                /** @description The ETag of the version to change; refused if it is not current. */
                 "If-Match"?: string;
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4566,11 +4566,11 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The ETag of the version that this is for. */
+                /** @description The ETag of the version to change; refused if it is not current. */
                 "If-Match"?: string;
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4605,11 +4605,11 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The ETag of the version that this is for. */
+                /** @description The ETag of the version to change; refused if it is not current. */
                 "If-Match"?: string;
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4652,7 +4652,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4663,7 +4663,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What changed in one of the documents that agents share from one version to another */
+            /** @description Compare two versions of one of the documents that agents share */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4690,7 +4690,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4701,7 +4701,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What one of the documents that agents share is and was */
+            /** @description List the versions of one of the documents that agents share */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4727,7 +4727,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4742,7 +4742,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Make one of the documents that agents share what it was */
+            /** @description Restore an earlier version of one of the documents that agents share */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4751,7 +4751,7 @@ export interface operations {
                     "application/json": Record<string, unknown>;
                 };
             };
-            /** @description Done, and there is nothing to show. */
+            /** @description Done, with nothing to return. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -4777,7 +4777,7 @@ export interface operations {
                 step?: number;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4785,7 +4785,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What the processes measured over time, and whom it concerned */
+            /** @description Get what the processes measured over time, and what it concerned */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4809,7 +4809,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4817,7 +4817,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How much there is of each kind, and how large the store is */
+            /** @description Count what the namespace holds, by kind, and get the size of the store */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4843,7 +4843,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4851,7 +4851,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The longest of the conversations that were touched last */
+            /** @description List the longest of the most recently changed conversations */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4880,7 +4880,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -4888,7 +4888,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Tasks, the newest first */
+            /** @description List tasks, newest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4914,7 +4914,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4924,7 +4924,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How a task stands */
+            /** @description Get a task */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4950,7 +4950,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -4964,7 +4964,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Let a task never run, or have run in vain */
+            /** @description Cancel a task; if it is running, discard its result */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -4990,7 +4990,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5000,7 +5000,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Let a failed or cancelled task run again */
+            /** @description Run a failed or cancelled task again */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5031,7 +5031,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -5039,7 +5039,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Conversations, the newest first */
+            /** @description List conversations, newest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5073,7 +5073,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5083,7 +5083,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A window of a conversation */
+            /** @description Get a window of a conversation */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5109,7 +5109,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5143,7 +5143,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5153,7 +5153,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Title, labels, variables, summary, origin and late turns of a conversation */
+            /** @description Get a conversation's title, labels, variables, summary, origin and late turns */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5179,7 +5179,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5215,7 +5215,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5225,7 +5225,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description The conversations that were forked from this one */
+            /** @description List the conversations that were forked from this one */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5253,9 +5253,9 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The id of the last event that was read. */
+                /** @description The id of the last event received. */
                 "Last-Event-ID"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5265,7 +5265,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Every message after a place, and those that come */
+            /** @description Stream every message after a cursor, and new ones as they arrive */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5295,7 +5295,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5333,7 +5333,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5347,7 +5347,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Begin another conversation with what this one holds */
+            /** @description Fork a conversation: start another one with its messages */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5356,7 +5356,7 @@ export interface operations {
                     "application/json": components["schemas"]["ForkAnswer"];
                 };
             };
-            /** @description Begin another conversation with what this one holds */
+            /** @description Fork a conversation: start another one with its messages */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -5383,7 +5383,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5394,7 +5394,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What an agent was given when it said the turn of a message */
+            /** @description Get what the agent was given when it wrote the turn of a message */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5423,7 +5423,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5433,7 +5433,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description A page of messages with times, receipts and, if asked, signs of lost context */
+            /** @description List messages with times, receipts and, on request, signs of lost context */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5459,13 +5459,13 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The same key again is the same request: it is carried out once. */
+                /** @description Identifies the request: repeats are carried out once. */
                 "Idempotency-Key"?: string;
-                /** @description The ETag of the version that this is for. */
+                /** @description The ETag of the version to change; refused if it is not current. */
                 "If-Match"?: string;
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5514,7 +5514,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5549,7 +5549,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -5557,7 +5557,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Everybody who has anything here, by id */
+            /** @description List users by id */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5581,7 +5581,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5591,7 +5591,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How much somebody has of each kind */
+            /** @description Count what a user has, by kind */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5619,7 +5619,7 @@ export interface operations {
                 prefix?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5629,7 +5629,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description a user's documents by name */
+            /** @description List a user's documents by name */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5656,9 +5656,9 @@ export interface operations {
                 version?: number;
             };
             header?: {
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5669,7 +5669,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description One of a user's documents, now or as it was */
+            /** @description Get one of a user's documents, now or at an earlier time */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5678,7 +5678,7 @@ export interface operations {
                     "application/json": Record<string, unknown>;
                 };
             };
-            /** @description It still is what the ETag says. */
+            /** @description It has not changed since the ETag. */
             304: {
                 headers: {
                     [name: string]: unknown;
@@ -5700,11 +5700,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of the version that this is for. */
+                /** @description The ETag of the version to change; refused if it is not current. */
                 "If-Match"?: string;
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5754,11 +5754,11 @@ export interface operations {
                 forget?: boolean;
             };
             header?: {
-                /** @description The ETag of the version that this is for. */
+                /** @description The ETag of the version to change; refused if it is not current. */
                 "If-Match"?: string;
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5791,11 +5791,11 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description The ETag of the version that this is for. */
+                /** @description The ETag of the version to change; refused if it is not current. */
                 "If-Match"?: string;
-                /** @description `*`: only if there is none yet. When reading, an ETag: 304 if it still is. */
+                /** @description `*`: only if it does not exist. When reading, an ETag: 304 if it is current. */
                 "If-None-Match"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5837,7 +5837,7 @@ export interface operations {
                 old: number;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5848,7 +5848,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What changed in one of a user's documents from one version to another */
+            /** @description Compare two versions of one of a user's documents */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5874,7 +5874,7 @@ export interface operations {
                 limit?: number;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5885,7 +5885,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What one of a user's documents is and was */
+            /** @description List the versions of one of a user's documents */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5909,7 +5909,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5924,7 +5924,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Make one of a user's documents what it was */
+            /** @description Restore an earlier version of one of a user's documents */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5933,7 +5933,7 @@ export interface operations {
                     "application/json": Record<string, unknown>;
                 };
             };
-            /** @description Done, and there is nothing to show. */
+            /** @description Done, with nothing to return. */
             204: {
                 headers: {
                     [name: string]: unknown;
@@ -5955,7 +5955,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5965,7 +5965,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Remove all that belongs to a user, for good */
+            /** @description Permanently remove everything that belongs to a user */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -5989,7 +5989,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -5999,7 +5999,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description All that belongs to a user, one JSON object a line */
+            /** @description Export everything that belongs to a user, one JSON object per line */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6029,7 +6029,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -6037,7 +6037,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What workflows ask and wait for, the oldest first */
+            /** @description List the open questions of workflows, oldest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6061,7 +6061,7 @@ export interface operations {
         parameters: {
             query?: never;
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -6105,7 +6105,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path?: never;
@@ -6113,7 +6113,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Workflows, the newest first */
+            /** @description List workflows, newest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6139,7 +6139,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -6149,7 +6149,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description How a workflow stands */
+            /** @description Get a workflow */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6175,7 +6175,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -6209,7 +6209,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -6223,7 +6223,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description End a workflow and its children */
+            /** @description Cancel a workflow and its children */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6249,7 +6249,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -6263,7 +6263,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Begin another workflow that stands before a step of this one */
+            /** @description Fork a workflow: start another one from before one of its steps */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6272,7 +6272,7 @@ export interface operations {
                     "application/json": components["schemas"]["Begun"];
                 };
             };
-            /** @description Begin another workflow that stands before a step of this one */
+            /** @description Fork a workflow: start another one from before one of its steps */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6300,7 +6300,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -6310,7 +6310,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description What a workflow recorded: steps with their results, signals, waits */
+            /** @description List a workflow's records: steps with their results, signals, waits */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6336,7 +6336,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -6346,7 +6346,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Go on with a workflow that failed or was cancelled */
+            /** @description Resume a workflow that failed or was cancelled */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6372,9 +6372,9 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description The same key again is the same request: it is carried out once. */
+                /** @description Identifies the request: repeats are carried out once. */
                 "Idempotency-Key"?: string;
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -6389,7 +6389,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Tell a workflow what it waits for */
+            /** @description Send a signal to a workflow */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6398,7 +6398,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChangeMade"];
                 };
             };
-            /** @description Tell a workflow what it waits for */
+            /** @description Send a signal to a workflow */
             201: {
                 headers: {
                     [name: string]: unknown;
@@ -6424,7 +6424,7 @@ export interface operations {
                 user?: string;
             };
             header?: {
-                /** @description Which namespace, if the key is for several; percent-encoded. */
+                /** @description The namespace, if the key has access to several; percent-encoded. */
                 "Stateward-Namespace"?: components["parameters"]["Namespace"];
             };
             path: {
@@ -6438,7 +6438,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Begin a workflow, for a worker to drive */
+            /** @description Start a workflow, for a worker to drive */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6447,7 +6447,7 @@ export interface operations {
                     "application/json": components["schemas"]["ChangeMade"];
                 };
             };
-            /** @description Begin a workflow, for a worker to drive */
+            /** @description Start a workflow, for a worker to drive */
             201: {
                 headers: {
                     [name: string]: unknown;

@@ -137,9 +137,9 @@ def _recommendation(
     wrong = [f"{row.target} ({'; '.join(_reasons(row))})" for row in rows if not row.suits]
     tail = [f"Not suited: {', '.join(wrong)}."] if wrong else []
     if best is None:
-        none = "None of these has all that is required."
+        none = "None of these meets all requirements."
         if len(wrong) < len(rows):
-            none = f"None of those that hold tells the {wanted.prefer} to choose by."
+            none = f"None of those that meet the requirements reports the {wanted.prefer}."
         return " ".join([none, *tail])
     why = {
         "latency": f"the fastest here: p95 {best.p95_ms or 0:g} ms",
@@ -147,7 +147,7 @@ def _recommendation(
         "memory": f"the smallest: {best.mb_a_replica or 0:g} MB a replica",
     }[wanted.prefer]
     others = [row.target for row in rows if row.suits and row is not best]
-    said = [f"Of those that have all that is required, {best.target} is {why}."]
+    said = [f"Of those that meet all requirements, {best.target} is {why}."]
     if others:
         does = "does as well" if len(others) == 1 else "do as well"
         said.append(f"{', '.join(others)} {does}: choose by what you already run.")

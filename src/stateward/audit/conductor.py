@@ -198,7 +198,7 @@ class Audit:
             if not self._is_doubtful(workload) or not waits.is_busy:
                 break
             if not left:
-                self._set_aside(workload, f"this machine was too busy to tell: {waits}")
+                self._set_aside(workload, f"this machine was too busy to measure: {waits}")
                 break
             stage.say(f"again, since this machine was too busy: {waits}")
             left, stage.attempt = left - 1, stage.attempt + 1

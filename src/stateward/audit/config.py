@@ -68,8 +68,8 @@ THRESHOLDS: dict[str, float] = {
     "history_fail": 10.0,
     "history_floor_ms": 2.0,  # below this, slower does not matter
     "slower_times": 1.6,  # as slow where much has grown as where little has: below, it is the same
-    "slower_floor_ms": 0.4,  # below this, slower is not told from chance
-    "slower_fail_ms": 20.0,  # foretold for 10,000 messages of one conversation, or a million in all
+    "slower_floor_ms": 0.4,  # below this, slower may be chance
+    "slower_fail_ms": 20.0,  # extrapolated to 10,000 messages in a conversation, a million in all
     "cold_warn": 2.0,  # times slower in a replica that has just started
     "cold_floor_ms": 5.0,  # below this, slower does not matter
     "history_floor_bytes": 4096.0,  # below this, more bytes a turn do not matter

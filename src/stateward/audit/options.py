@@ -67,8 +67,8 @@ def _where(options: AuditOptions) -> str:
     if is_store and isolation.capabilities(url).schemas:
         own = "schema"
     elif is_store and isolation.file_of(parse(url)) is not None:
-        return "in a file of its own beside it, which is removed afterwards"
-    return f"in a {own} of its own, which is removed afterwards"
+        return "in a separate file beside it, which is removed afterwards"
+    return f"in a separate {own}, which is removed afterwards"
 
 
 def _disturbances(options: AuditOptions) -> str:
@@ -78,5 +78,5 @@ def _disturbances(options: AuditOptions) -> str:
         said += "; the server is restarted, for all who use it"
     locks = "locked" in options.faults and options.namespace is not None and "://" in url
     if locks and isolation.file_of(parse(url)) is not None:
-        said += f"; the file is locked for {options.sizes.outage:g} s: whoever writes to it waits"
+        said += f"; the file is locked for {options.sizes.outage:g} s: other writers wait"
     return said

@@ -9,7 +9,7 @@ from stateward.errors import InvalidInput
 from stateward.files import read_toml
 
 TEMPLATE = """\
-# Prices for stateward audit --prices FILE: yours, from the provider's price list. What is nought or
+# Prices for stateward audit --prices FILE: yours, from the provider's price list. What is 0 or
 # left out costs nothing. "Persistence off" is the same store that keeps everything in memory alone.
 
 currency = "USD"
@@ -50,5 +50,5 @@ def read_prices(path: str | None) -> Prices | None:
         raise InvalidInput(f"{path}: {error}; it may have: {known}") from error
     for name in Prices.__struct_fields__[1:]:
         if not 0 <= getattr(prices, name) < 1e12:
-            raise InvalidInput(f"{path}: {name} is a price of nought or more")
+            raise InvalidInput(f"{path}: {name} is a price of 0 or more")
     return prices

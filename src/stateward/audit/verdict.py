@@ -132,7 +132,7 @@ def _finding(question: Question, record: Record, limits: Mapping[str, float]) ->
         if problems:
             return Finding("error", f"it could not be tried: {problems[0]}")
         notes = [record.notes[name] for name in question.workloads if name in record.notes]
-        said = notes[0] if notes else "it was not tried, or could not be"
+        said = notes[0] if notes else "it was not or could not be tried"
         return Finding("unknown", f"there is no evidence: {said}")
     found = question.judge(record, limits)
     if found.verdict == "unknown" and problems:
@@ -149,9 +149,9 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
     waived = sum(answer.waived is not None for answer in answers)
     tail = f" {waived} waived." if waived else ""
     if record.aborted:
-        tail += f" The audit ended itself: {record.aborted}. This is what it had found."
+        tail += f" The audit stopped: {record.aborted}. This is what it found until then."
     elif record.interrupted:
-        tail += " The audit was interrupted: this is what it had found."
+        tail += " The audit was interrupted: this is what it found until then."
     if verdict == "fail":
         first = worst_first(counted["bad"])[0]
         fails = "fails" if len(counted["bad"]) == 1 else "fail"
@@ -190,7 +190,7 @@ def _timelines(record: Record) -> list[Timeline]:
 
 
 def _reads(outages: list[Outage]) -> tuple[Moment, ...]:
-    """Half seconds of what was read meanwhile."""
+    """The reads during outages, in half seconds."""
     moments = []
     reads = [each for outage in outages for each in outage.tried if each.what == "read"]
     for half in sorted({int(each.at * 2) for each in reads}):
@@ -209,7 +209,7 @@ def _curves(record: Record) -> list[Curve]:
     found = []
     if record.levels:
         points = tuple(Point(lv.conversations, lv.p50, lv.p95, lv.p99) for lv in record.levels)
-        found.append(Curve("Lookups by conversations at once", "conversations", points))
+        found.append(Curve("Lookups by concurrent conversations", "conversations", points))
     if record.lengths:
         points = tuple(
             Point(each.messages, each.p50, each.p95, each.p99) for each in record.lengths

@@ -30,7 +30,7 @@ def html(result: BenchResult) -> str:
         ),
         tag(
             "footer",
-            tag("p", "Written by stateward bench. Times are this machine's and this day's."),
+            tag("p", "Written by stateward bench. Figures hold for this machine at this time."),
         ),
     )
 
@@ -64,12 +64,12 @@ def _by_conversations(result: BenchResult) -> Markup | None:
         cells = [cell for cell in _timed(result, name) if cell.history == _base(result, name)]
         if len(cells) > 1:
             drawn += [
-                _latency(f"{_capital(title)}: latency", "conversations at once", cells, name),
+                _latency(f"{_capital(title)}: latency", "concurrent conversations", cells, name),
                 _throughput(f"{_capital(title)}: throughput", cells, name),
             ]
     if not drawn:
         return None
-    return section("at-once", "Many conversations at once", tag("div", *drawn, class_="pairs"))
+    return section("at-once", "Concurrent conversations", tag("div", *drawn, class_="pairs"))
 
 
 def _by_history(result: BenchResult) -> Markup | None:
@@ -114,7 +114,7 @@ def _points(x: str, cells: Sequence[Figures]) -> Iterator[tuple[float, float, fl
 
 
 def _throughput(title: str, cells: Sequence[Figures], name: str) -> Markup:
-    x = "conversations at once"
+    x = "concurrent conversations"
     points = [(float(cell.conversations), cell.per_second) for cell in cells]
     return figure(
         title, charts.rates(title, x, points, f"rate-{name}"), table((x, "calls a second"), points)
@@ -147,9 +147,9 @@ def _said(value: object) -> str:
 
 def _conditions(result: BenchResult) -> Markup:
     said = (
-        "A turn is two messages of 500 bytes. Each caller asks again as soon as it has its answer. "
-        "p50, p95 and p99 are over all rounds, calls a second the median of the rounds, CPU the "
-        "processor time of the process that asked, for each call."
+        "A turn is two messages of 500 bytes. Each caller sends its next call as soon as it has an "
+        "answer. p50, p95 and p99 are over all rounds, calls a second the median of the rounds, "
+        "CPU the processor time of the calling process, for each call."
     )
     rows = words.rows(result.environment)
     return section(

@@ -27,66 +27,67 @@ from stateward.engines.url import did_you_mean
 from stateward.errors import InvalidInput, StatewardError
 
 COMMANDS = {
-    "audit": "attack a memory architecture before production does",
-    "audit clean": "remove what a killed audit has left",
+    "audit": "test a memory architecture by attacking it",
+    "audit clean": "remove what a killed audit left behind",
     "audit compare": "audit several targets and show them side by side",
-    "audit init": "write a template for a memory class of your own, or for prices",
-    "audit list": "show the audits that a store keeps",
-    "audit show": "show an audit that a store keeps, and what changed since",
-    "backup": "write all of a namespace into one file",
-    "bench": "measure what agents get on a store",
-    "completion": "print a script that completes commands in your shell",
-    "copy": "put all of a namespace into another store",
-    "effect": "what tools have done, and what nobody knows of",
-    "effect list": "show effects, and how they stand",
-    "effect resolve": "say what became of an effect that nobody knows the end of",
-    "effect show": "show one effect: what was intended, what became of it",
-    "health": "say whether a store answers, and how it is set up",
-    "import": "put the conversations of another framework into a store",
-    "inspect": "show what a store holds, and how it does",
-    "key": "make, show and revoke the keys that a service is asked with",
-    "lock": "locks and leaders: who holds them",
-    "lock break": "take a lock from a holder that will not give it back",
-    "lock list": "show locks and leaders, and who holds them",
-    "mcp": "give a model tools to look at what agents remember",
-    "migrate": "bring a store's schema up to date",
-    "namespaces": "show which namespaces a store has, and how much each holds",
-    "operations": "what was done by hand, and by whom",
-    "operations export": "write the operations log as JSON lines",
-    "operations list": "show what was done by hand last, by whom, and how it ended",
-    "operations trim": "remove old entries of the operations log",
-    "operations verify": "say whether anybody has tampered with the operations log",
-    "rebalance": "move state between replicas' own volumes after their list has changed",
-    "restore": "put a backup into an empty namespace",
-    "serve": "put a store behind HTTP, for agents without a database password",
-    "signals": "show what the processes of a store measured over time",
+    "audit init": "write a template for your own memory class, or for prices",
+    "audit list": "list the audits stored in a store",
+    "audit show": "show a stored audit, and what changed since the one before",
+    "backup": "back up a namespace to a file",
+    "bench": "measure the speed of a store",
+    "completion": "print a completion script for your shell",
+    "copy": "copy a namespace to another store",
+    "effect": "effects of tools, and those with an unknown outcome",
+    "effect list": "list effects and their status",
+    "effect resolve": "record the outcome of an unknown effect",
+    "effect show": "show one effect: what was intended, what happened",
+    "health": "check that a store answers, and show its settings",
+    "import": "import conversations from another framework",
+    "inspect": "show what a store holds",
+    "key": "create, list and revoke API keys of a service",
+    "lock": "locks, leaders and their holders",
+    "lock break": "take a lock from a holder that does not release it",
+    "lock list": "list locks and leaders with their holders",
+    "mcp": "serve tools over MCP to look up what agents remember",
+    "migrate": "update a store's schema",
+    "namespaces": "list the namespaces of a store, and what each holds",
+    "operations": "manual changes, and who made them",
+    "operations export": "export the operations log as JSON lines",
+    "operations list": "list the latest manual changes",
+    "operations trim": "remove old entries from the operations log",
+    "operations verify": "check the operations log for tampering",
+    "quickstart": "write an agent that remembers, and run it",
+    "rebalance": "move state between volumes after replicas were added or removed",
+    "restore": "restore a backup into an empty namespace",
+    "serve": "serve a store over HTTP, for agents without a database password",
+    "signals": "show what a store's processes measured over time",
     "sweep": "remove what has expired or was deleted",
     "task": "run-once tasks",
-    "task cancel": "let a task never run, or have run in vain",
-    "task list": "show tasks, and how they stand",
-    "task retry": "let a task run again that failed or was cancelled",
-    "task show": "show one task: its call, its result, its error",
+    "task cancel": "cancel a task, and discard its result if it is running",
+    "task list": "list tasks and their status",
+    "task retry": "run a failed or cancelled task again",
+    "task show": "show one task: its call, result and error",
     "thread": "conversations",
     "thread delete": "remove a conversation",
-    "thread export": "write a conversation as JSON lines",
-    "thread list": "show conversations, and whose they are",
+    "thread export": "export a conversation as JSON lines",
+    "thread list": "list conversations and their owners",
     "thread show": "read a conversation",
     "ui": "open the dashboard of a store in the browser",
-    "user": "users, and all that belongs to them",
-    "user erase": "remove all that belongs to a user, for good",
-    "user export": "write all that belongs to a user into a file",
-    "user list": "show users, and which documents they have",
-    "user show": "show a user's documents, and how much belongs to them",
-    "verify": "say whether a backup is complete",
-    "waiting": "show what workflows ask people, and wait for",
-    "why": "say what an agent was given at a turn, what it was not, and why",
+    "user": "users, and everything that belongs to them",
+    "user erase": "permanently remove everything that belongs to a user",
+    "user export": "export everything that belongs to a user",
+    "user list": "list users and their documents",
+    "user show": "show a user's documents, and how much the user has",
+    "verify": "check that a backup is complete and undamaged",
+    "waiting": "list the questions that workflows are waiting for",
+    "why": "explain what an agent was given at a turn, what it was not, and why",
     "workflow": "durable workflows",
-    "workflow cancel": "end a workflow, and its children",
-    "workflow fork": "begin another one that stands where this one stood",
-    "workflow list": "show workflows, and how they stand",
-    "workflow retry": "go on with a workflow that failed or was cancelled",
-    "workflow show": "show one workflow: its input, its steps, what it waits for",
-    "workflow signal": "tell a workflow something that it waits for",
+    "workflow cancel": "cancel a workflow and its children",
+    "workflow fork": "start another workflow from an earlier step of this one",
+    "workflow list": "list workflows and their status",
+    "workflow retry": "resume a failed or cancelled workflow",
+    "workflow show": "show one workflow: input, steps, what it waits for",
+    "workflow signal": "send a signal to a workflow",
 }
 MODULES = {  # of another name than theirs
     "audit": "audit.command",
@@ -97,13 +98,14 @@ NOUNS = ("effect", "lock", "operations", "task", "thread", "user", "workflow")
 
 EXAMPLES = """\
 examples:
+  stateward quickstart
   stateward migrate sqlite:///agents.db
   stateward health sqlite:///agents.db --json
   stateward backup sqlite:///agents.db agents.backup
   STATEWARD_URL=sqlite:///agents.db stateward sweep
   stateward sweep --help
 
-exit codes: 0 done, 1 the store failed, 2 wrong usage, 3 nothing is known (audit), 4 interrupted"""
+exit codes: 0 done, 1 the store failed, 2 wrong usage, 3 unknown (audit), 4 interrupted"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -147,7 +149,7 @@ def _refuse_alone(parser: Parser, noun: str, words: list[str]) -> NoReturn:
     if not words or words[0] in ("-h", "--help"):
         parser.read(["--help"])
     said = did_you_mean(words[0], verbs) if "://" not in words[0] else ""
-    parser.error(f"say right after {noun} what to do: {', '.join(verbs)}{said}")
+    parser.error(f"{noun} needs a subcommand: {', '.join(verbs)}{said}")
 
 
 def overview() -> Parser:
@@ -155,7 +157,7 @@ def overview() -> Parser:
     parser = Parser(
         prog="stateward",
         usage="stateward COMMAND [-h] …",
-        description=f"Look after the state of AI agents.\n\ncommands:\n{listed(COMMANDS)}",
+        description=f"Manage the state of AI agents.\n\ncommands:\n{listed(COMMANDS)}",
         epilog=EXAMPLES,
     )
     parser.add_argument("--version", action="version", version=f"stateward {__version__}")
@@ -165,7 +167,7 @@ def overview() -> Parser:
 def command_parser(name: str) -> Parser:
     summary, command = COMMANDS[name], _command(name)
     parts = {part: text for part, text in COMMANDS.items() if part.startswith(f"{name} ")}
-    more = f"\n\nsub-commands, each with a --help of its own:\n{listed(parts)}" if parts else ""
+    more = f"\n\nsubcommands, each with its own --help:\n{listed(parts)}" if parts else ""
     parser = Parser(
         prog=f"stateward {name}",
         usage=getattr(command, "USAGE", None),

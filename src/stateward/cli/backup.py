@@ -11,9 +11,9 @@ from stateward.errors import InvalidInput
 from stateward.transfer.backup import backup
 
 EXAMPLES = """\
-Agents go on meanwhile. On SQLite and PostgreSQL the file shows one moment; on an engine that cannot
-do that, each entity is consistent in itself, and the command says so. The file appears complete or
-not at all, readable by its owner alone. It is not encrypted.
+Agents can keep running. On SQLite and PostgreSQL the backup is a snapshot of one moment; on other
+engines each entity is consistent in itself, and the command says so. The file appears complete or
+not at all, and only its owner can read it. It is not encrypted.
 
 examples:
   stateward backup sqlite:///agents.db agents.backup
@@ -23,17 +23,17 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
-    parser.add_argument("file", metavar="FILE", help="where to; it must not exist yet")
+    parser.add_argument("file", metavar="FILE", help="the new file; it must not exist")
     add_namespace(parser.add_argument)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.url is None and "://" in options.file:
-        raise InvalidInput("say where to: stateward backup URL FILE")
+        raise InvalidInput("name a file: stateward backup URL FILE")
     url = parse(options.url)
     with Bar() as bar:
         progress = bar.fill if bar.watched else None
         report = backup(url.text, options.file, namespace=options.namespace, progress=progress)
-    headline = f"{url.safe}: backed up into {options.file}, {report.bytes:,} bytes"
+    headline = f"{url.safe}: backed up to {options.file}, {report.bytes:,} bytes"
     say(options, report, headline, url=url.safe, file=options.file)
     return OK

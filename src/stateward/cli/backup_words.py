@@ -22,10 +22,10 @@ def say(options: argparse.Namespace, report: BackupReport, headline: str, **more
         f"{report.documents:,} documents of the namespace {report.namespace!r}"
     )
     if report.moment == "store":
-        print("  all as of one moment")
+        print("  a snapshot of one moment")
     else:
-        print("  each entity is consistent in itself; this engine cannot show one moment of all")
+        print("  each entity is consistent in itself; this engine has no snapshots")
     if report.erased:
-        print(f"  {report.erased:,} entities left out: their users were erased since")
+        print(f"  {report.erased:,} entities left out because their users were erased")
     if report.resumed:
-        print("  an interrupted run was gone on with")
+        print("  an interrupted run was continued")

@@ -26,10 +26,10 @@ from stateward.errors import InvalidInput
 from stateward.files import write_whole
 
 EXAMPLES = """\
-Measures append, last 20, full context, user get and update, and run-once, by one caller and by many
-at once, on short histories and on long ones. It works in a part of its own and removes what it
-wrote, also after Ctrl-C; if it was killed, stateward audit clean URL removes the rest. It loads the
-store as much as this process can: think twice before a store that serves people.
+Measures append, last 20, full context, user get and update, and run-once, with one and with many
+concurrent callers, on short and on long histories. It works in a separate namespace and removes
+what it wrote, even after Ctrl-C; after a kill, stateward audit clean URL removes the rest. It puts
+as much load on the store as this process can: do not run it against production without a thought.
 
 examples:
   stateward bench                                  an embedded SQLite store in a temporary folder
@@ -44,19 +44,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     what = "the store; without one, an embedded SQLite store (STATEWARD_URL is not used)"
     add("url", metavar="URL", nargs="?", help=what)
-    add("--conversations", metavar="N,N", help="how many at once (1,10,100)")
-    add("--history", metavar="N,N", help="messages of a conversation (10,100,1000,10000)")
-    add("--only", metavar="NAME,NAME", help=f"of {', '.join(OPERATIONS)}")
-    add("--seconds", type=float, default=1.0, metavar="S", help="for each line of the table (1)")
-    add("--rounds", type=int, default=3, metavar="N", help="turns in which these are spent (3)")
+    add("--conversations", metavar="N,N", help="concurrent callers (1,10,100)")
+    add("--history", metavar="N,N", help="messages per conversation (10,100,1000,10000)")
+    add("--only", metavar="NAME,NAME", help=f"some of {', '.join(OPERATIONS)}")
+    add("--seconds", type=float, default=1.0, metavar="S", help="for each row of the table (1)")
+    add("--rounds", type=int, default=3, metavar="N", help="rounds to spread these over (3)")
     add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
-    add("--html", metavar="FILE", help="write plots and figures into one HTML file")
+    add("--html", metavar="FILE", help="write charts and figures to one HTML file")
 
 
 def run(options: argparse.Namespace) -> int:
     plan = _plan(options)
     if options.html is not None and not Path(options.html).absolute().parent.is_dir():
-        raise InvalidInput(f"--html {options.html}: that folder does not exist")
+        raise InvalidInput(f"--html {options.html}: the folder does not exist")
     # Errors are counted and shown in the table: the log's own lines would only repeat them.
     logging.getLogger("stateward").addHandler(logging.NullHandler())
 
@@ -76,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
             print(f"\nplots: {options.html}")
     if result.left:
         complain(
-            f"the store does not answer, so what was written into {result.left!r} is still there: "
+            f"the store does not answer, so what was written to {result.left!r} is still there: "
             f"stateward audit clean {parse(options.url).safe}"
         )
     if result.interrupted:
@@ -108,9 +108,9 @@ def _plan(options: argparse.Namespace) -> BenchPlan:
         ),
     )
     if not 0.01 <= plan.seconds <= 3600:
-        raise InvalidInput(f"--seconds is from 0.01 to 3600, not {plan.seconds:g}")
+        raise InvalidInput(f"--seconds must be from 0.01 to 3600, not {plan.seconds:g}")
     if not 1 <= plan.rounds <= 1000:
-        raise InvalidInput(f"--rounds is from 1 to 1000, not {plan.rounds}")
+        raise InvalidInput(f"--rounds must be from 1 to 1000, not {plan.rounds}")
     return plan
 
 

@@ -59,12 +59,12 @@ class Parser(argparse.ArgumentParser):
 
 def add_url(parser: argparse.ArgumentParser) -> None:
     """The one store that most commands are about."""
-    what = "the store, e.g. sqlite:///agents.db; default: the environment's STATEWARD_URL"
+    what = "the store, e.g. sqlite:///agents.db (default: $STATEWARD_URL)"
     parser.add_argument("url", metavar="URL", nargs="?", help=what)
 
 
 def add_namespace(add: Callable[..., Any]) -> None:
-    add("--namespace", default="default", metavar="NAME", help="which one (default: default)")
+    add("--namespace", default="default", metavar="NAME", help="the namespace (default: default)")
 
 
 def add_words(parser: argparse.ArgumentParser, named: str, what: str) -> None:
@@ -91,13 +91,17 @@ def store_and_words(
 def add_care(add: Callable[..., Any]) -> None:
     """Of commands that change something."""
     add("--dry-run", action="store_true", help="only say what would be done")
-    add("--yes", action="store_true", help="do not ask before it is done")
+    add("--yes", action="store_true", help="do not ask for confirmation")
     add_by(add)
 
 
 def add_by(add: Callable[..., Any]) -> None:
     """Of commands that are in the operations log."""
-    add("--by", metavar="NAME", help="who does it, for the operations log (default: USER@HOST)")
+    add(
+        "--by",
+        metavar="NAME",
+        help="who makes the change, for the operations log (default: USER@HOST)",
+    )
 
 
 def who(options: argparse.Namespace) -> str:
@@ -110,8 +114,10 @@ def confirm(options: argparse.Namespace, what: str) -> None:
     if options.yes:
         return
     if not sys.stdin.isatty():
-        raise InvalidInput("nobody is there to agree: pass --yes, or --dry-run to see the plan")
-    print(f"{what}\nGo on? [y/N] ", end="", file=sys.stderr, flush=True)
+        raise InvalidInput(
+            "there is no terminal to ask on: pass --yes, or --dry-run to see what would be done"
+        )
+    print(f"{what}\nContinue? [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise InvalidInput("nothing was done")
 
@@ -134,7 +140,7 @@ def numbers(option: str, text: str, most: int) -> list[int]:
     """What an option like 1,10,100 lists."""
     parts = text.split(",")
     if not all(part.isdigit() and 1 <= int(part) <= most for part in parts):
-        raise InvalidInput(f"{option} is like 1,10,100 and up to {most:,}, not {text!r}")
+        raise InvalidInput(f"{option} must be numbers like 1,10,100, up to {most:,}, not {text!r}")
     return [int(part) for part in parts]
 
 

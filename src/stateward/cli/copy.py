@@ -13,11 +13,11 @@ from stateward.transfer.backup import copy
 from stateward.transfer.follow import COMPARE
 
 EXAMPLES = """\
-The namespace that is copied into must be empty. What is written to the source after the copy began
-is not in it. If it is interrupted, run it again. Let no agent use the target before it is done.
+The target namespace must be empty. The copy does not contain what is written to the source after it
+started. If it is interrupted, run it again. No agent may use the target before it is done.
 
-With --follow the copy is kept up to date until Ctrl-C or SIGTERM. It then says where to go on.
-To move agents over, stop them, run it with --follow --finish, and start them with the target.
+With --follow the copy is kept up to date until Ctrl-C or SIGTERM; it then prints how to continue.
+To switch over, stop the agents, run it with --follow --finish, and start them with the target.
 
 examples:
   stateward copy sqlite:///agents.db sqlite:///other.db
@@ -30,21 +30,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("source", metavar="URL", help="the store to copy from")
     parser.add_argument("target", metavar="TARGET_URL", help="the store to copy into")
     add_namespace(parser.add_argument)
-    parser.add_argument("--to", metavar="NAME", help="into which one (default: the same)")
+    parser.add_argument("--to", metavar="NAME", help="the target namespace (default: the same)")
     add = parser.add_argument
     add("--follow", action="store_true", help="keep the copy up to date until Ctrl-C")
-    add("--after", metavar="CURSOR", help="with --follow: go on where an earlier one stopped")
+    add("--after", metavar="CURSOR", help="with --follow: continue where an earlier run stopped")
     add(
         "--compare",
         type=float,
         default=COMPARE,
         metavar="SECONDS",
-        help=f"with --follow: how often deletions are looked for (default: {COMPARE:g})",
+        help=f"with --follow: how often to look for deletions (default: {COMPARE:g})",
     )
     add(
         "--finish",
         action="store_true",
-        help="with --follow: bring the rest, and end",
+        help="with --follow: copy the rest, and stop",
     )
 
 
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
     if options.follow:
         return run_follow(source, target, options)
     if options.after is not None or options.finish:
-        raise InvalidInput("--after and --finish go with --follow")
+        raise InvalidInput("--after and --finish need --follow")
     with Bar() as bar:
         report = copy(
             source.text,

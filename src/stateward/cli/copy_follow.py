@@ -51,20 +51,20 @@ def run_follow(source: EngineURL, target: EngineURL, options: argparse.Namespace
         return OK
     print(f"{target.safe}: a copy of {source.safe}; {in_words(report)}")
     if options.finish:
-        print("  finished: it may be used")
+        print("  finished: the target is ready for use")
     else:
-        print(f"  go on with --after {report.cursor}")
-        print("  before it is used, stop what writes to the source and run this with --finish")
+        print(f"  continue with --after {report.cursor}")
+        print("  before you use it, stop all writers of the source and run this with --finish")
     return OK
 
 
 def in_words(report: FollowReport) -> str:
     """What was done, and what is left to do."""
-    done = f"{report.brought:,} entities brought, {report.removed:,} removed"
+    done = f"{report.brought:,} entities copied, {report.removed:,} removed"
     if report.problem is not None:
         return f"{done}; waiting: {report.problem}"
     if not report.behind:
-        return f"{done}; not behind"
+        return f"{done}; up to date"
     entities = f"{report.behind:,}{'+' if report.more else ''} entities"
     return f"{done}; {report.seconds:,.0f} s and {entities} behind"
 

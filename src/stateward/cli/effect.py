@@ -36,22 +36,22 @@ examples:
   stateward effect show sqlite:///agents.db thread/s-abc123/call_7
   stateward effect resolve sqlite:///agents.db thread/s-abc123/call_7 --done '{"id": "ch_42"}'"""
 LIST = """\
-An effect is unknown if it was begun and its end is not recorded: its process died, or its service
-did not answer. Those come the oldest first; others by id.
+An effect is unknown if it was started and its outcome is not recorded: its process died, or its
+service did not answer. Unknown effects are listed oldest first, others by id.
 
 examples:
   stateward effect list sqlite:///agents.db --status unknown
   stateward effect list sqlite:///agents.db --user u-42 --json"""
 SHOW = """\
-Shows what was intended, under which key the service may know it, and what became of it.
+Shows what was intended, the key the service may know it by, and what happened.
 
 examples:
   stateward effect show sqlite:///agents.db thread/s-abc123/call_7
   STATEWARD_URL=sqlite:///agents.db stateward effect show thread/s-abc123/call_7 --json"""
 RESOLVE = """\
-Look at the service first: `effect show` names the key that it was given. Then say what is true.
+Check with the service first: `effect show` prints the key it was given. Then record what happened.
 Done: every call gets the result. Failed: every call raises the text. Not done: the next call
-carries it out. An effect that somebody has in hand, or that is done, is left alone.
+carries it out. An effect that is being carried out, or is done, is left alone.
 
 examples:
   stateward effect resolve sqlite:///agents.db thread/s-abc123/call_7 --done '{"id": "ch_42"}'
@@ -69,9 +69,9 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
     add_namespace(parser.add_argument)
     parser.add_argument("--status", metavar="STATUS", help="intended, done, failed or unknown")
     parser.add_argument("--user", metavar="ID", help="only what belongs to this user")
-    parser.add_argument("--thread", metavar="ID", help="only those of this thread")
-    parser.add_argument("--workflow", metavar="ID", help="only those of this workflow")
-    parser.add_argument("--tool", metavar="NAME", help="only those of this function or tool")
+    parser.add_argument("--thread", metavar="ID", help="only effects of this thread")
+    parser.add_argument("--workflow", metavar="ID", help="only effects of this workflow")
+    parser.add_argument("--tool", metavar="NAME", help="only effects of this function or tool")
     parser.add_argument("--limit", type=int, default=50, metavar="N", help="rows (default: 50)")
 
 
@@ -157,7 +157,7 @@ def _configure_resolve(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "ID", AN_ID)
     what = "it happened, with this result (default: null)"
     parser.add_argument("--done", nargs="?", const="null", metavar="JSON", help=what)
-    what = "it did not happen, and is not to be tried again"
+    what = "it did not happen, and must not be retried"
     parser.add_argument("--failed", metavar="TEXT", help=what)
     what = "it did not happen: the next call carries it out"
     parser.add_argument("--not-done", action="store_true", help=what)
@@ -188,7 +188,7 @@ def _resolve(options: argparse.Namespace) -> int:
 def _decision(options: argparse.Namespace) -> tuple[Decision, dict[str, Any]]:
     given = (options.done is not None, options.failed is not None, options.not_done)
     if sum(given) != 1:
-        raise InvalidInput("say what is true, in one way: --done [JSON], --failed TEXT, --not-done")
+        raise InvalidInput("pass exactly one of: --done [JSON], --failed TEXT, --not-done")
     if options.failed is not None:
         return "failed", {"error": options.failed}
     if options.not_done:

@@ -15,7 +15,7 @@ from stateward.errors import StoreUnavailable
 from stateward.records import Health
 
 EXAMPLES = """\
-Opens the store and asks it something; changes nothing. Exit code 0: it answered; 1: it did not.
+Opens the store and sends it a request; changes nothing. Exit code 0: it answers; 1: it does not.
 
 examples:
   stateward health sqlite:///agents.db
@@ -29,8 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add = parser.add_argument
     add_namespace(add)
-    add("--replica", metavar="NAME", help="of a store that is divided among replicas: this one")
-    add("--replicas", metavar="NAMES", help="and all of them: agents-0,agents-1,agents-2")
+    add("--replica", metavar="NAME", help="this replica, for a store on replicas' volumes")
+    add("--replicas", metavar="NAMES", help="all replicas: agents-0,agents-1,agents-2")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         for name, value in _facts(health):
             print(f"  {name:<13}{value}")
     else:
-        complain(f"{url.safe} is not well: {health.error}")
+        complain(f"{url.safe} is unhealthy: {health.error}")
     return OK if health.ok else FAILED
 
 

@@ -17,8 +17,8 @@ DAY = 86_400.0
 SHOWN = 20  # refused conversations that are shown; --json has more
 
 EXAMPLES = """\
-SOURCE is what keeps the conversations, and where:
-  openai-agents:sqlite:///FILE      SQLiteSession and its kin; SQLAlchemySession
+SOURCE is the kind of store and its location:
+  openai-agents:sqlite:///FILE      SQLiteSession and its variants; SQLAlchemySession
   openai-agents:postgresql://…      SQLAlchemySession
   openai-agents:redis://…           RedisSession
   langgraph:sqlite:///FILE          checkpoints of SqliteSaver, items of SqliteStore
@@ -29,10 +29,10 @@ SOURCE is what keeps the conversations, and where:
   claude:FOLDER                     transcripts of Claude Code, e.g. ~/.claude/projects
   jsonl:FILE                        lines of {"thread": …, "user": …, "at": …, "message": {…}}
 
-Each conversation becomes what its framework's adapter would have stored, so the same agent goes on
-with its next turn. If it is interrupted, run it again. A second run adds what is new in the source.
-A conversation that has gone on in the target meanwhile is refused and named, and the others go on:
-then the exit code is 1. Nothing is ever overwritten, and the source is only read.
+Each conversation becomes what its framework's adapter would have stored, so the same agent
+continues with its next turn. If it is interrupted, run it again. A second run adds what is new in
+the source. A conversation that has continued in the target is refused and reported, the others are
+imported, and the exit code is 1. Nothing is ever overwritten, and the source is only read.
 
 examples:
   stateward import openai-agents:sqlite:///old.db sqlite:///agents.db --dry-run
@@ -42,22 +42,27 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("source", metavar="SOURCE", help="where they are, e.g. openai-agents:sqlite:///old.db")
-    add("target", metavar="TARGET_URL", help="the store that they are put into")
-    add("--namespace", default="default", metavar="NAME", help="into which one (default: default)")
-    add("--user", metavar="ID", help="whose they are, where the source does not say it")
-    pattern = "a regular expression whose one group is the user in a conversation's id"
+    add("source", metavar="SOURCE", help="the source, e.g. openai-agents:sqlite:///old.db")
+    add("target", metavar="TARGET_URL", help="the store to import into")
+    add(
+        "--namespace",
+        default="default",
+        metavar="NAME",
+        help="the target namespace (default: default)",
+    )
+    add("--user", metavar="ID", help="the owner of conversations without one")
+    pattern = "a regular expression whose only group matches the user in a conversation's id"
     add("--user-pattern", metavar="REGEX", help=pattern)
-    kept = "keep each so long after its last message, or the import (default: for ever)"
+    kept = "keep each this long after its last message, or the import (default: for ever)"
     add("--retain", type=float, metavar="DAYS", help=kept)
-    add("--again", action="store_true", help="also what was deleted in the target since")
+    add("--again", action="store_true", help="also import what was deleted in the target")
     add("--dry-run", action="store_true", help="only say what would be done")
     add_by(add)
 
 
 def run(options: argparse.Namespace) -> int:
     if options.retain is not None and not 0 < options.retain < 36_500:
-        raise InvalidInput(f"--retain is a number of days above 0, not {options.retain}")
+        raise InvalidInput(f"--retain must be a number of days above 0, not {options.retain}")
     url = parse(options.target)
     with Bar() as bar:
         report = import_from(
@@ -90,13 +95,13 @@ def say(report: ImportReport) -> None:
     print(f"{report.target}: {verb} from {report.source}")
     print(
         f"  {report.moved:,} conversations with {report.added:,} new items, "
-        f"{report.there:,} that were there already, {report.refused:,} refused"
+        f"{report.there:,} that already existed, {report.refused:,} refused"
     )
     print(f"  the source has {report.threads:,}, {report.items:,} items, {report.bytes:,} bytes")
     if report.anonymous:
-        print(f"  {report.anonymous:,} are nobody's: --user or --user-pattern says whose they are")
+        print(f"  {report.anonymous:,} have no owner: --user or --user-pattern sets one")
     if report.erased:
-        print(f"  {report.erased:,} left out: their users were erased since")
+        print(f"  {report.erased:,} left out because their users were erased")
     for lost in report.lost:
         print(f"  not imported: {lost}")
     if report.dry_run:

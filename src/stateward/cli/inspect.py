@@ -20,16 +20,17 @@ from stateward.errors import InvalidInput
 from stateward.world import World
 
 EXAMPLES = """\
-Without a section: sizes by kind of state, and the newest numbers. Sections: storage, replicas,
-repeats, langgraph-items, blobs; or one thing in full, as it is stored: thread ID, user ID,
+Without a section: sizes by kind of state, and the latest metrics. Sections: storage, replicas,
+repeats, langgraph-items, blobs; or one entity in full, as it is stored: thread ID, user ID,
 workflow ID, task ID, effect ID, schedule ID, shared ID, journal ID, langgraph-item ID, blob ID.
-What an agent framework keeps is shown as what it is: a checkpoint, an event, a session. replicas
-are the processes that have the store open, or had it within the last hour. Changes nothing. What it
-prints may be personal data. repeats shows where agents have lost their context: what they asked
-again, or asked though the user had given it; complaints about it; work that began anew; tool calls
-that ran twice.
+State of agent frameworks is shown as what it is: a checkpoint, an event, a session. replicas are
+the processes that have the store open, or had it open within the last hour. repeats shows where
+agents have lost their context: repeated questions, questions that the user had already answered,
+complaints about that, work that was started over, tool calls that ran twice. Changes nothing. What
+it prints may be personal data.
 
-stateward thread, user, workflow, task and lock list these, and show them for people to read.
+To list threads, users, workflows, tasks and locks, and to read them, use stateward thread and so
+on.
 
 examples:
   stateward inspect sqlite:///agents.db
@@ -42,23 +43,21 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
-    what = "what to show; one thing in full with its id"
+    what = "what to show; with an id, one entity in full"
     parser.add_argument("section", metavar="SECTION", nargs="*", help=what)
     add = parser.add_argument_group("what to show").add_argument
     add_namespace(add)
     add("--user", metavar="ID", help="only what belongs to this user")
-    add("--limit", type=int, default=50, metavar="N", help="rows a page (default: 50)")
-    add("--after", metavar="PLACE", help="go on after the page before")
+    add("--limit", type=int, default=50, metavar="N", help="rows per page (default: 50)")
+    add("--after", metavar="PLACE", help="continue after the previous page")
     add = parser.add_argument_group("repeats").add_argument
     add("--thread", metavar="ID", help="only this thread")
-    add("--last", type=int, default=200, metavar="N", help="messages of a thread (200)")
+    add("--last", type=int, default=200, metavar="N", help="messages per thread (200)")
     add("--semantic", action="store_true", help="use local embeddings, from stateward[semantic]")
-    add = parser.add_argument_group("look again and again").add_argument
+    add = parser.add_argument_group("repeat until Ctrl-C").add_argument
     add("--watch", action="store_true", help="until Ctrl-C")
-    add(
-        "--every", type=float, default=2.0, metavar="SECONDS", help="between two looks (default: 2)"
-    )
-    add("--times", type=int, metavar="N", help="end after so many looks")
+    add("--every", type=float, default=2.0, metavar="SECONDS", help="between updates (default: 2)")
+    add("--times", type=int, metavar="N", help="stop after this many updates")
     agents = "also the metrics of a running agent, e.g. http://10.0.0.7:9464/metrics"
     add("--scrape", action="append", default=[], metavar="ADDRESS", help=agents)
 
@@ -106,10 +105,10 @@ def _read(asked: PageRequest, words: Sequence[str]) -> RowPage:
     if what in SINGLES and len(words) == 2:
         return one(asked, what, words[1])
     if what in SINGLES and len(words) == 1:
-        raise InvalidInput(f"say which one: stateward inspect URL {what} ID")
+        raise InvalidInput(f"name one: stateward inspect URL {what} ID")
     noun = what.removesuffix("s")
     if noun in ("thread", "user", "workflow", "task", "lock"):
-        raise InvalidInput(f"inspect shows one thing; all of them: stateward {noun} list URL")
+        raise InvalidInput(f"inspect shows one entity; to list them: stateward {noun} list URL")
     known = ", ".join([*LISTS, "repeats", *(f"{name} ID" for name in SINGLES)])
     raise InvalidInput(f"there is no section {' '.join(words)!r}; there are: {known}")
 
@@ -131,9 +130,9 @@ def _print(namespace: str, words: Sequence[str], page: RowPage) -> None:
         print(table(page.columns, page.rows, widest))
     elif not words or words[0] in LISTS:
         what = words[0] if words and words[0] != "storage" else "state"
-        print(f"no {what} in the namespace {cell(namespace)!r}; another one: --namespace NAME")
+        print(f"no {what} in the namespace {cell(namespace)!r}; --namespace NAME selects another")
     if page.next is not None:
-        print(f"there is more: --after {shlex.quote(printable(page.next))}")
+        print(f"next page: --after {shlex.quote(printable(page.next))}")
 
 
 def _print_json(url: EngineURL, words: Sequence[str], page: RowPage) -> None:

@@ -167,7 +167,7 @@ def _number(after: str | None) -> int:
     if after is None:
         return 0
     if not (after.isascii() and after.isdigit() and len(after) < 16):
-        raise InvalidInput(f"--after is the version of the last entry seen, not {after!r}")
+        raise InvalidInput(f"--after must be the version of the last entry seen, not {after!r}")
     return int(after)
 
 

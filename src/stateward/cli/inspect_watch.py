@@ -28,7 +28,7 @@ CLEAR = "\033[H\033[2J"
 def watch(url: EngineURL, options: argparse.Namespace) -> int:
     """Until Ctrl-C, or `--times`. Each look asks the store something, as an agent would."""
     if not 0.1 <= options.every <= 3600:
-        raise InvalidInput(f"--every is in seconds, from 0.1 to 3600, not {options.every:g}")
+        raise InvalidInput(f"--every must be from 0.1 to 3600 seconds, not {options.every:g}")
     looks = 0
     with sync.open(url.text, namespace=options.namespace, heartbeat=None) as store:
         while options.times is None or looks < options.times:
@@ -62,7 +62,7 @@ def _show(
 ) -> None:
     out = [f"{url.safe}: {problem or 'answers'}  ({time.strftime('%H:%M:%S')}, every {every:g} s)"]
     rows = [
-        {"": "asked from here", **_times(metrics)},
+        {"": "measured from here", **_times(metrics)},
         *({"": address, **said} for address, said in agents.items()),
     ]
     columns = ["", *dict.fromkeys(name for row in rows for name in row if name)]
@@ -93,7 +93,7 @@ def _times(metrics: Metrics) -> dict[str, Any]:
 def _scrape(address: str) -> dict[str, Any]:
     """The numbers that matter most of one agent's endpoint, or why there are none."""
     if not address.startswith(("http://", "https://")):
-        raise InvalidInput(f"--scrape is the address of a metrics endpoint, not {address!r}")
+        raise InvalidInput(f"--scrape must be the address of a metrics endpoint, not {address!r}")
     try:
         with urllib.request.urlopen(address, timeout=SCRAPE_SECONDS) as answer:
             text = answer.read(16 << 20).decode("utf-8", "replace")

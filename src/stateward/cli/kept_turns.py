@@ -39,7 +39,7 @@ class KeptTurns:
             backlog.adopt()
             for path in backlog.left_by_others():
                 raise StoreUnavailable(
-                    f"{path} keeps turns of {store} and is in use, or belongs to another account: "
+                    f"{path} has turns of {store} and is in use, or belongs to another account: "
                     "stop the replica that uses it, and run this as the account of the replicas"
                 )
 

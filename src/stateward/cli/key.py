@@ -37,10 +37,10 @@ COLUMNS = ("id", "scope", "namespaces", "user", "created", "expires", "revoked",
 MOST_NAMED = 20  # namespaces in an entry of the operations log
 
 EXAMPLES = """\
-create prints the key, once: the store keeps a digest of it. A scope permits what those before it
-do: read, write, operate (sweep, restore), admin (keys, too). A key with --user is for what belongs
-to that user and nothing else. A revoked key is refused five seconds later at most. What is created
-and revoked is in the operations log of the service's own namespace, stateward.service.
+create prints the key once; the store only keeps a digest of it. Each scope includes those before
+it: read, write, operate (sweep, restore), admin (also keys). A key with --user gives access only to
+what belongs to that user. A revoked key is refused within five seconds. Creating and revoking keys
+is recorded in the operations log of the service's namespace, stateward.service.
 
 examples:
   stateward key create sqlite:///agents.db --scope write --namespace shop --note support-agents
@@ -55,14 +55,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("action", metavar="ACTION", choices=("create", "list", "revoke"), help="what to do")
     add_url(parser)
     add("--scope", choices=SCOPES, default="write", help="what it permits (default: write)")
-    add("--namespace", action="append", metavar="NAME", help="which it is for; can be repeated")
-    add("--all-namespaces", action="store_true", help="it is for every namespace")
-    add("--user", metavar="ID", help="it is for what belongs to this user alone")
-    add("--days", type=float, metavar="N", help="in force for so long (default: until revoked)")
-    add("--rate", type=float, metavar="N", help="requests a second (default: the service's limit)")
-    add("--burst", type=int, metavar="N", help="so many at once after a pause (default: --rate)")
+    add(
+        "--namespace",
+        action="append",
+        metavar="NAME",
+        help="a namespace it gives access to; can be repeated",
+    )
+    add("--all-namespaces", action="store_true", help="it gives access to every namespace")
+    add("--user", metavar="ID", help="it gives access only to what belongs to this user")
+    add("--days", type=float, metavar="N", help="valid for this long (default: until revoked)")
+    add(
+        "--rate", type=float, metavar="N", help="requests per second (default: the service's limit)"
+    )
+    add("--burst", type=int, metavar="N", help="burst allowed after a pause (default: --rate)")
     add("--note", default="", metavar="TEXT", help="what it is for, shown by list")
-    add("--id", metavar="ID", help="which one to revoke: as list shows it, or the key itself")
+    add("--id", metavar="ID", help="the key to revoke: its id as list shows it, or the key itself")
     add_by(add)
 
 
@@ -93,12 +100,14 @@ def _logged(
 
 def _create(options: argparse.Namespace, execute: Any, store: sync.Store) -> None:
     if bool(options.namespace) == options.all_namespaces:
-        raise InvalidInput("say which namespaces the key is for: --namespace, or --all-namespaces")
+        raise InvalidInput(
+            "name the namespaces that the key gives access to: --namespace, or --all-namespaces"
+        )
     if options.days is not None and not 0 < options.days < 36_500:
-        raise InvalidInput(f"--days is a number above 0, not {options.days}")
+        raise InvalidInput(f"--days must be a number above 0, not {options.days}")
     namespaces = options.namespace and [check_id(each, "a namespace") for each in options.namespace]
     if options.burst is not None and options.rate is None:
-        raise InvalidInput("--burst belongs to --rate: say both")
+        raise InvalidInput("--burst needs --rate")
     if options.user is not None:
         check_id(options.user, "a user")
     world = World()
@@ -148,7 +157,7 @@ def _list(options: argparse.Namespace, execute: Any) -> None:
 
 def _revoke(options: argparse.Namespace, execute: Any, store: sync.Store) -> None:
     if not options.id:
-        raise InvalidInput("say which key to revoke: --id, as stateward key list shows it")
+        raise InvalidInput("name the key to revoke: --id, as stateward key list shows it")
     parts = options.id.split(".")
     id = check_id(parts[1] if len(parts) == 3 else options.id, "a key's id")
     fetched = execute((Fetch(key_entity(id), documents=(DOCUMENT,)),))[0]
@@ -168,7 +177,9 @@ def _revoke(options: argparse.Namespace, execute: Any, store: sync.Store) -> Non
 
 def _store(execute: Any, commit: Any) -> None:
     if not isinstance(outcome := execute((commit,))[0], Applied):
-        raise StateConflictError("somebody else changed this key at the same time", current=outcome)
+        raise StateConflictError(
+            "this key was changed at the same time; try again", current=outcome
+        )
 
 
 def _shown(record: KeyRecord) -> dict[str, Any]:

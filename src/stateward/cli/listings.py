@@ -153,7 +153,7 @@ def locks(asked: PageRequest) -> RowPage:
     """Locks first, then leaders; a page holds one or the other."""
     kind, _, after = (asked.after or "lock/").partition("/")
     if kind not in ("lock", "leader"):
-        raise InvalidInput('--after is what the page before said: "lock/…" or "leader/…"')
+        raise InvalidInput('--after must be what the previous page printed: "lock/…" or "leader/…"')
     op = List(asked.namespace, kind=kind, limit=asked.limit, after=after or None)
     (listed,) = asked.ask(op)
     assert isinstance(listed, Listed)

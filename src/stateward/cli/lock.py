@@ -22,11 +22,11 @@ examples:
   stateward lock list sqlite:///agents.db
   stateward lock break sqlite:///agents.db inventory --dry-run"""
 BREAK = """\
-For a holder that hangs and goes on renewing its lease; one that has died loses it by itself, when
-its time to live is over. The holder learns of it at its next renewal: its block is cancelled. The
-token of the next holder is greater, so that what the old one still writes with its lease as a fence
-is refused. Look first whether the holder is still at work: what it does without a fence goes on.
-Leases of threads, workflows and tasks end with the process that has them: stop it.
+For a holder that hangs but keeps renewing its lease; the lease of a dead holder expires without
+this. The holder finds out at its next renewal: its block is cancelled. The next holder gets a
+greater token, so what the old holder still writes with its lease as a fence is refused. Check first
+whether the holder is still working: what it does without a fence is not stopped. Leases of threads,
+workflows and tasks end with the process that holds them: stop that process.
 
 examples:
   stateward lock break sqlite:///agents.db inventory --dry-run
@@ -35,7 +35,9 @@ examples:
 
 def _configure_break(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "NAME", "the name of the lock")
-    parser.add_argument("--leader", action="store_true", help="who leads a name, of store.elect")
+    parser.add_argument(
+        "--leader", action="store_true", help="break a leadership taken with store.elect"
+    )
     add_care(parser.add_argument)
 
 
@@ -75,13 +77,13 @@ def _held(head: Head, what: str, name: str, namespace: str) -> Lease:
     if not head.exists:
         refuse_unknown(what, name, namespace, "stateward lock list URL")
     if head.lease is None:
-        raise InvalidInput(f"nobody holds the {what} {name!r}: there is nothing to break")
+        raise InvalidInput(f"the {what} {name!r} is free: there is nothing to break")
     return head.lease
 
 
 def _refuse_changed(what: str, name: str, head: Head) -> NoReturn:
-    now = "nobody holds it" if head.lease is None else f"{head.lease.holder} holds it"
-    raise InvalidInput(f"the {what} {name!r} was given back meanwhile, and now {now}: look again")
+    now = "it is free" if head.lease is None else f"{head.lease.holder} holds it"
+    raise InvalidInput(f"the {what} {name!r} has been released since, and now {now}: check again")
 
 
 VERBS = {

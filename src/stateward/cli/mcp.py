@@ -18,10 +18,10 @@ from stateward.mcp.tool import ToolCaller
 from stateward.server.asker import Asker
 
 EXAMPLES = """\
-Speaks the Model Context Protocol on stdin and stdout, for a client that starts it; with --http to
-clients on this machine. It only reads, unless --write is said; what is changed is in the operations
-log. With --user nothing of anybody else can be seen. To serve others, who need a key:
-stateward serve has the same tools at /mcp.
+Serves the Model Context Protocol on stdin and stdout, to the client that started it; with --http,
+to clients on this machine. It is read-only without --write; changes are recorded in the operations
+log. With --user, other users' data cannot be seen. To serve other machines, with keys, use
+stateward serve, which has the same tools at /mcp.
 
 examples:
   stateward mcp sqlite:///agents.db
@@ -34,9 +34,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add = parser.add_argument
     add_namespace(add)
-    add("--user", metavar="ID", help="only what belongs to this user can be seen and changed")
-    add("--write", action="store_true", help="also have the tools that change something")
-    add("--http", metavar="HOST:PORT", help="listen there, on this machine alone, not on stdin")
+    add("--user", metavar="ID", help="give access only to what belongs to this user")
+    add("--write", action="store_true", help="also offer tools that make changes")
+    add("--http", metavar="HOST:PORT", help="listen on this local address instead of stdin")
     add_by(add)
 
 
@@ -101,10 +101,10 @@ def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
     host = host.strip("[]")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise InvalidInput(f"--http is HOST:PORT, e.g. 127.0.0.1:7879, not {text!r}")
+        raise InvalidInput(f"--http must be HOST:PORT, e.g. 127.0.0.1:7879, not {text!r}")
     if not is_loopback(host):
         raise InvalidInput(
-            f"--http is for this machine alone, e.g. 127.0.0.1:{port}: nobody is asked for a key "
-            "there. For others, stateward serve has the same tools at /mcp"
+            f"--http must be a local address, e.g. 127.0.0.1:{port}: it asks for no key. To serve "
+            "other machines, use stateward serve, which has the same tools at /mcp"
         )
     return host, int(port)

@@ -13,8 +13,8 @@ from stateward.engines.url import EngineURL
 from stateward.world import World
 
 EXAMPLES = """\
-Steps only add, so replicas of the previous release keep running meanwhile. Running it twice, or
-from two machines at once, is fine.
+Migrations only add, so replicas of the previous release can keep running. It is safe to run it
+twice, or from two machines at the same time.
 
 examples:
   stateward migrate sqlite:///agents.db
@@ -52,7 +52,7 @@ def _print_sql(url: EngineURL, sql: str | None, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"url": url.safe, "sql": sql}))
     elif sql is None:
-        print(f"{url.safe} keeps no schema: there is no SQL to run")
+        print(f"{url.safe} has no schema: there is no SQL to run")
     elif not sql:
         print(f"-- {url.safe}: up to date, nothing to apply")
     else:

@@ -19,7 +19,7 @@ from stateward.world import World
 
 EXAMPLES = """\
 How many threads, users, workflows and so on each has; what has expired counts until it is swept.
-Changes nothing. On Redis it looks through the names of all keys, in short steps.
+Changes nothing. On Redis it scans the names of all keys, in short steps.
 
 examples:
   stateward namespaces sqlite:///agents.db
@@ -41,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
     try:
         engine.open()
         if not isinstance(engine, SyncNamespaces):
-            raise InvalidInput(f"a store at {url.scheme}:// does not say which namespaces it has")
+            raise InvalidInput(f"a store at {url.scheme}:// cannot list its namespaces")
         names = [name for name in engine.namespaces() if _is_after(name, options.after)]
         held, more = _held(engine, names, options.limit)
     finally:
@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
         return OK
     print(_shown(held) if held else f"{url.safe}: nothing is stored")
     if following is not None:
-        print(f"there is more: --after {shlex.quote(printable(following))}")
+        print(f"next page: --after {shlex.quote(printable(following))}")
     return OK
 
 

@@ -16,9 +16,9 @@ from stateward.options import UNSAID
 from stateward.records import OpenQuestion
 
 EXAMPLES = """\
-What was asked with run.wait(…, ask=…, for_=…) and is not answered, oldest first. An answer is a
-signal: stateward workflow signal, or store.answer with the id of the question. Changes nothing.
-What it prints may be personal data.
+Unanswered questions of run.wait(…, ask=…, for_=…), oldest first. To answer one, send the signal:
+stateward workflow signal, or store.answer with the id of the question. Changes nothing. What it
+prints may be personal data.
 
 examples:
   stateward waiting sqlite:///agents.db
@@ -31,9 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add = parser.add_argument
     add_namespace(add)
-    add("--signal", metavar="NAME", help="only what waits for this signal")
-    add("--for", dest="for_", metavar="WHOM", help="only what is asked of this user or role")
-    add("--user", metavar="ID", help="only of workflows that belong to this user")
+    add("--signal", metavar="NAME", help="only questions that wait for this signal")
+    add("--for", dest="for_", metavar="WHOM", help="only questions for this user or role")
+    add("--user", metavar="ID", help="only questions of this user's workflows")
     add_pages(add)
 
 

@@ -37,34 +37,34 @@ examples:
   stateward operations list sqlite:///agents.db
   stateward operations verify sqlite:///agents.db"""
 LIST = """\
-The newest entries, oldest first. A change has two: that it was intended, and how it ended, with the
-number of the first. Commands that only look are not in it, and this one changes nothing. A user is
-shown as a digest of the id; --target user/ID finds it.
+The newest entries, oldest first. A change has two: one before it, and one with how it ended and the
+number of the first. Commands that only read are not recorded. A user is shown as a digest of the
+id; --target user/ID finds it. Changes nothing.
 
 examples:
   stateward operations list sqlite:///agents.db --last 50
   stateward operations list sqlite:///agents.db --target thread/s-abc123
   stateward operations list sqlite:///agents.db --target user/u-42 --json"""
 VERIFY = """\
-Each entry has the hash of the one before it: what was changed, removed, inserted or moved is found,
-and the exit code is 1. That entries were cut off at the end, or the whole log written anew, is only
-found against a head that was kept elsewhere: keep the one that this prints, and pass it with
---head. Changes nothing.
+Each entry has the hash of the one before it: if an entry was changed, removed, inserted or moved,
+the exit code is 1. Entries cut off at the end, or a log that was rewritten as a whole, are only
+found by comparing with a head stored elsewhere: save the head that this prints, and pass it with
+--head the next time. Changes nothing.
 
 examples:
   stateward operations verify sqlite:///agents.db
   stateward operations verify sqlite:///agents.db --head "$(cat operations.head)" --json"""
 EXPORT = """\
-A line that says what this is, then one for each entry: its number, its time in microseconds, what
-it says, and its hash, the SHA-256 of the first three as JSON with sorted names and without spaces.
-Without FILE to stdout. A file appears complete or not at all. Changes nothing.
+A header line, then one line for each entry: its number, its time in microseconds, its content, and
+its hash, the SHA-256 of the first three as JSON with sorted names and without spaces. Without FILE
+it writes to stdout. A file appears complete or not at all. Changes nothing.
 
 examples:
   stateward operations export sqlite:///agents.db operations.jsonl
   stateward operations export sqlite:///agents.db | jq .entry"""
 TRIM = """\
-The log is kept for ever unless this is run. What is left is verified from the last entry that was
-removed, whose hash is kept. Export them first. A log that does not verify is left alone.
+Without this, the log is kept for ever. The hash of the last removed entry is kept, and the rest is
+verified from there. Export the entries first. A log that does not verify is left alone.
 
 examples:
   stateward operations trim sqlite:///agents.db --days 365 --dry-run
@@ -82,7 +82,7 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
     add_namespace(add)
     add("--last", type=int, default=LAST, metavar="N", help=f"how many (default: {LAST})")
     add("--before", type=int, metavar="NUMBER", help="those before this entry")
-    add("--target", metavar="KIND/ID", help="only what was done to this, e.g. thread/s-abc123")
+    add("--target", metavar="KIND/ID", help="only changes to this, e.g. thread/s-abc123")
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -90,7 +90,7 @@ def _list(options: argparse.Namespace) -> int:
     if not 1 <= options.last <= 1000:
         raise InvalidInput(f"--last must be from 1 to 1000, not {options.last}")
     if options.before is not None and options.before < 1:
-        raise InvalidInput(f"--before is the number of an entry, not {options.before}")
+        raise InvalidInput(f"--before must be the number of an entry, not {options.before}")
     target = None if options.target is None else _target(options.target)
     with opened(url, options.namespace) as store:
         found = _found(store, target, options.before, options.last + 1)
@@ -106,14 +106,16 @@ def _list(options: argparse.Namespace) -> int:
     else:
         print(f"no such operations in the namespace {cell(options.namespace)!r}")
     if older is not None:
-        print(f"there are older ones: --before {older}")
+        print(f"older entries: --before {older}")
     return OK
 
 
 def _target(text: str) -> str:
     kind, slash, id = text.partition("/")
     if not slash:
-        raise InvalidInput(f"--target is KIND/ID, e.g. thread/s-abc123 or user/u-42, not {text!r}")
+        raise InvalidInput(
+            f"--target must be KIND/ID, e.g. thread/s-abc123 or user/u-42, not {text!r}"
+        )
     return text if id.startswith("sha256:") else target_of(kind, id)
 
 
@@ -133,7 +135,7 @@ def _found(
 def _configure_verify(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add_namespace(parser.add_argument)
-    what = "what it printed an earlier time: finds also what was cut off at the end"
+    what = "the head of an earlier run: also detects entries cut off at the end"
     parser.add_argument("--head", metavar="NUMBER:HASH", help=what)
 
 
@@ -149,9 +151,9 @@ def _verify(options: argparse.Namespace) -> int:
         complain(problem)
     if check.unended:
         numbers = ", ".join(map(str, check.unended))
-        print(f"intended, and under way or cut off: nobody knows whether done: {numbers}")
+        print(f"intended, but in progress or cut off, so the outcome is unknown: {numbers}")
     if check.ok:
-        print(f"{url.safe}: {_many(check.entries)}, nobody has tampered with what is there")
+        print(f"{url.safe}: {_many(check.entries)}, no sign of tampering")
         print(f"head {check.head}" if check.head else "there is no head yet")
     return OK if check.ok else FAILED
 
@@ -164,14 +166,14 @@ def _many(entries: int) -> str:
 
 
 def _configure_export(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, "[FILE]", "where to write it")
+    add_words(parser, "[FILE]", "the file to write")
 
 
 def _export(options: argparse.Namespace) -> int:
     url, words = store_and_words(options, "at most one file", 0, 1)
     path = words[0] if words else None
     if options.json and path is None:
-        raise InvalidInput("the log itself goes to stdout: name a FILE, or leave --json")
+        raise InvalidInput("the log itself goes to stdout: name a FILE, or leave out --json")
     with opened(url, options.namespace) as store:
         entries = _written(_lines(store, options.namespace), path) - 1
     if path is not None:
@@ -215,14 +217,14 @@ def _configure_trim(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add = parser.add_argument
     add_namespace(add)
-    add("--days", type=float, required=True, metavar="N", help="keep what is younger than this")
+    add("--days", type=float, required=True, metavar="N", help="remove entries older than this")
     add_care(add)
 
 
 def _trim(options: argparse.Namespace) -> int:
     url = parse(options.url)
     if not 0 < options.days < 36_500:
-        raise InvalidInput(f"--days is a number above 0, not {options.days}")
+        raise InvalidInput(f"--days must be a number above 0, not {options.days}")
     before = datetime.now(UTC) - timedelta(days=options.days)
     with opened(url, options.namespace) as store:
         old = sum(each.at < before for each in store.operations.entries())

@@ -23,11 +23,11 @@ from stateward.transfer.rebalance import Moved, Rebalancing
 from stateward.world import World
 
 EXAMPLES = """\
-For replicas that each have a volume of their own: stateward.open(..., replica=, replicas=). Name
-the stores of all of them: those that stay, that join, that leave. Stop the replicas first: it
-refuses while one of them runs, and none serves anything before it is done. If it is killed, run it
-again: nothing is lost, and nothing is there twice. Turns that a replica kept because its store
-could not take them are stored where their thread lives now: name the directories with --spill.
+For replicas that each have their own volume: stateward.open(..., replica=, replicas=). Name the
+stores of all replicas: those that stay, join and leave. Stop the replicas first: it refuses to run
+while one of them is running, and none can serve until it is done. If it is killed, run it again:
+nothing is lost or duplicated. Turns that a replica spilled because its store was down are stored
+where their thread lives now: name the directories with --spill.
 
 examples:
   stateward rebalance agents-0=sqlite:////a/agents.db --joining agents-1=sqlite:////b/agents.db
@@ -38,13 +38,25 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     add, name = parser.add_argument, "NAME=URL"
     add("staying", metavar=name, nargs="*", help="a replica that stays")
-    add("--joining", metavar=name, action="append", default=[], help="a new one; may be repeated")
-    add("--leaving", metavar=name, action="append", default=[], help="one that goes; likewise")
+    add(
+        "--joining",
+        metavar=name,
+        action="append",
+        default=[],
+        help="a new replica; can be repeated",
+    )
+    add(
+        "--leaving",
+        metavar=name,
+        action="append",
+        default=[],
+        help="a replica that leaves; can be repeated",
+    )
     add_namespace(add)
     add("--dry-run", action="store_true", help="only say what would move")
-    kept = "where a replica keeps turns that its store cannot take; likewise"
+    kept = "where a replica spills turns; can be repeated"
     add("--spill", metavar="NAME=DIR", action="append", default=[], help=kept)
-    gone = "wait so long for replicas to be gone (default: 0)"
+    gone = "wait this long for replicas to stop (default: 0)"
     add("--wait", type=float, default=0.0, metavar="SECONDS", help=gone)
     add_by(add)
 
@@ -103,7 +115,7 @@ def _named(text: str) -> tuple[str, EngineURL]:
     if not equals or "://" in name:
         shown = text.partition(":")[0]
         raise InvalidInput(
-            f"{shown!r}… names no replica: write NAME=URL, e.g. agents-0=sqlite:////data/agents.db"
+            f"{shown!r}… does not name a replica: write NAME=URL, e.g. agents-0=sqlite:////data/agents.db"
         )
     return check_id(name, "the name of a replica"), parse(url)
 
@@ -114,7 +126,7 @@ def _once(named: list[tuple[str, EngineURL]]) -> dict[str, EngineURL]:
     stores: dict[str, EngineURL] = {}
     for name, url in named:
         if name in stores or url.safe in [other.safe for other in stores.values()]:
-            raise InvalidInput(f"{name}={url.safe} is named twice; each replica has its own store")
+            raise InvalidInput(f"{name}={url.safe} is given twice; each replica has its own store")
         stores[name] = url
     return stores
 
@@ -157,7 +169,9 @@ def _say(moved: Moved, *, as_json: bool) -> None:
             for home, count in sorted(to.items()):
                 print(f"{source} → {home}: {verb} {count:,}")
         if moved.replayed:
-            print(f"stored {moved.replayed:,} turns that replicas had kept locally")
+            print(f"stored {moved.replayed:,} turns that replicas had spilled")
         print(f"{verb} {moved.entities:,} in all; replicas: {', '.join(moved.replicas)}")
     for what in moved.undecided:
-        complain(f"{what}: delete one of them, then run this again; until then no replica serves")
+        complain(
+            f"{what}: delete one of them, then run this again; until then no replica can serve"
+        )

@@ -11,11 +11,11 @@ from stateward.engines.registry import parse
 from stateward.transfer.backup import restore
 
 EXAMPLES = """\
-Reads the whole file first; nothing is written unless all of it is right. The namespace must be
-empty. If it is interrupted, run it again. Let no agent use the namespace before it is done.
-Whoever was erased after the backup was made stays erased: name the store that knows it with
---erasures, if it is not the one that is restored into. An operations log that is there already is
-kept; otherwise that of the backup is restored. That it was restored is in it.
+Verifies the whole file before anything is written. The namespace must be empty. If it is
+interrupted, run it again. No agent may use the namespace before it is done. Users who were erased
+after the backup stay erased: if another store has the record of that, name it with --erasures. If
+the target has an operations log, it is kept; otherwise the backup's is restored. The restore is
+recorded in it.
 
 examples:
   stateward restore agents.backup sqlite:///agents.db
@@ -27,8 +27,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("file", metavar="FILE", help="a backup")
     add_url(parser)
-    add("--namespace", metavar="NAME", help="into which one (default: that of the backup)")
-    erased = "a store or backup that knows who was erased; may be given several times"
+    add("--namespace", metavar="NAME", help="the target namespace (default: the backup's)")
+    erased = "a store or backup that records who was erased; can be repeated"
     add("--erasures", action="append", default=[], metavar="URL_OR_FILE", help=erased)
     add_by(add)
 

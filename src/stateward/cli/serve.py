@@ -24,9 +24,10 @@ UNREAD_SECONDS = 60  # that a client may take nothing of what is sent to it
 
 EXAMPLES = """\
 Agents open the service like any other store, with a key instead of a database password:
-stateward.open("https://KEY@host"). Everybody needs a key (stateward key create), but for /live.
-Without --tls-cert put a proxy before it that speaks TLS. SIGTERM or Ctrl-C ends it: what is under
-way is finished first. All of it, and more, can stand in a file (--config); the command line wins.
+stateward.open("https://KEY@host"). Every request needs a key (stateward key create), except /live.
+Without --tls-cert, put a proxy with TLS in front of it. SIGTERM or Ctrl-C stops it after requests
+in flight have finished. All options, and more, can be in a file (--config); the command line takes
+precedence.
 
 examples:
   stateward serve sqlite:///agents.db --insecure-local
@@ -46,9 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add = parser.add_argument
     add("--config", metavar="FILE", help="TOML with these options and more; see the reference")
-    add("--host", metavar="NAME", help="where to listen (default: 127.0.0.1)")
+    add("--host", metavar="NAME", help="the address to listen on (default: 127.0.0.1)")
     add("--port", type=int, metavar="N", help=f"0: any (default: {PORT})")
-    add("--tls-cert", metavar="FILE", help="the certificate, and those that vouch for it")
+    add("--tls-cert", metavar="FILE", help="the certificate chain")
     add("--tls-key", metavar="FILE", help="its private key")
     add(
         "--insecure-local",
@@ -56,12 +57,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="no key is needed on this machine",
     )
-    add("--rate", type=float, metavar="N", help="requests a second, of each key (default: any)")
-    add("--burst", type=int, metavar="N", help="so many at once after a pause (default: --rate)")
-    add("--streams", type=int, metavar="N", help="streams at a time, of each key (default: any)")
-    add("--jwks", metavar="URL|FILE", help="take tokens that these public keys can verify")
-    add("--audience", metavar="NAME", help="whom such a token must be for: this service")
-    add("--issuer", metavar="NAME", help="by whom it must be issued (default: anybody with a key)")
+    add("--rate", type=float, metavar="N", help="requests per second for each key (default: any)")
+    add("--burst", type=int, metavar="N", help="burst allowed after a pause (default: --rate)")
+    add("--streams", type=int, metavar="N", help="concurrent streams for each key (default: any)")
+    add("--jwks", metavar="URL|FILE", help="accept tokens that these public keys verify")
+    add("--audience", metavar="NAME", help="the audience such a token must have")
+    add("--issuer", metavar="NAME", help="the issuer it must have (default: any)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -195,4 +196,4 @@ def _say(settings: ServeSettings, store: str, port: int, *, as_json: bool) -> No
     if as_json:
         print(json.dumps({"url": here, "store": store}), flush=True)
     else:
-        print(f"{store} is served on {here}", flush=True)
+        print(f"{store} is served at {here}", flush=True)

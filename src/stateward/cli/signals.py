@@ -18,9 +18,8 @@ from stateward.records import SignalPoint, Signals
 from stateward.state.signal_record import RESOLUTION
 
 EXAMPLES = """\
-What the processes that have the store open measured with each heartbeat, all of them together: how
-it went over time, and the newest conversations that it happened to. The store keeps a day of it.
-Changes nothing.
+What the processes that have the store open measured with each heartbeat, combined: each signal over
+time, and the latest conversations concerned. The store keeps a day of it. Changes nothing.
 
 examples:
   stateward signals sqlite:///agents.db
@@ -43,8 +42,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_namespace(add)
     add("--since", default="1h", metavar="TIME", help="how far to look back: 30m, 6h, 1d (1h)")
-    add("--step", metavar="TIME", help="of a point: at least 10s (default: what fits a line)")
-    add("--replica", metavar="ID", help="one process alone; stateward inspect URL replicas has ids")
+    add(
+        "--step", metavar="TIME", help="length of a point, at least 10s (default: what fits a line)"
+    )
+    add(
+        "--replica",
+        metavar="ID",
+        help="only this process; stateward inspect URL replicas lists ids",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     total = signals.total
     if not signals.points:
         print(
-            "no process has measured anything in that time; one does 10 seconds after it has "
+            "no measurements in that time; a process starts to measure 10 seconds after it has "
             "opened the store"
         )
         return OK
@@ -78,7 +83,9 @@ def seconds_of(option: str, text: str) -> float:
     """A time as people write it: 90, 90s, 30m, 6h, 1d."""
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd]?)", text.strip())
     if match is None:
-        raise InvalidInput(f"{option} is a time such as 30m, 6h or 1d, not {printable(text)!r}")
+        raise InvalidInput(
+            f"{option} must be a time such as 30m, 6h or 1d, not {printable(text)!r}"
+        )
     return float(match[1]) * UNITS[match[2] or "s"]
 
 

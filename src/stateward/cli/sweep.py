@@ -13,8 +13,8 @@ from stateward.engines.registry import looking, parse, refuse_missing
 
 EXAMPLES = """\
 Expired conversations are never returned, swept or not; this removes them physically, a day after
-they expired, in steps that keep nobody waiting. Ctrl-C or SIGTERM ends it between two steps (exit
-code 4); the next run goes on where it was. Run it once a day.
+they expired, in steps short enough not to delay agents. Ctrl-C or SIGTERM ends it between two steps
+(exit code 4); the next run continues. Run it once a day.
 
 examples:
   stateward sweep sqlite:///agents.db
@@ -25,7 +25,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add = parser.add_argument
-    add("--limit", type=int, default=1000, metavar="N", help="rows a step (default: 1000)")
+    add("--limit", type=int, default=1000, metavar="N", help="rows per step (default: 1000)")
     add("--once", action="store_true", help="one step, then stop")
 
 

@@ -24,7 +24,7 @@ examples:
   stateward task list sqlite:///agents.db --status failed
   stateward task show sqlite:///agents.db charge-991"""
 SHOW = """\
-What was called and with what, what came of it, how often it failed and why, and who runs it. The
+The function and its arguments, its result, how often it failed and why, and who runs it. The
 arguments are kept until it has ended. Changes nothing. What it prints may be personal data.
 
 examples:
@@ -32,15 +32,15 @@ examples:
   stateward task show sqlite:///agents.db charge-991 --json"""
 
 RETRY = """\
-One that failed or was cancelled: with all its attempts. A worker runs it at once if it knows the
-function and the arguments were kept; otherwise its next delivery does.
+Lets a failed or cancelled task run again, with all its attempts. A worker runs it immediately if it
+knows the function and the arguments were kept; otherwise it runs at its next delivery.
 
 examples:
   stateward task retry sqlite:///agents.db charge-991 --dry-run
   stateward task retry sqlite:///agents.db charge-991 --yes"""
 CANCEL = """\
-It never runs, or has run in vain: nothing of it is recorded any more. Who runs it loses its lease
-and is cancelled. One that has completed stays completed.
+The task does not run. If it is running, its result is not recorded, and the process that runs it
+loses its lease and is cancelled. A task that has completed stays completed.
 
 examples:
   stateward task cancel sqlite:///agents.db charge-991 --reason "paid in cash" --dry-run
@@ -96,7 +96,9 @@ def _retry(options: argparse.Namespace) -> int:
 
 def _configure_cancel(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "ID", "the id of the task")
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for whoever looks later")
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help="the reason, shown to later readers"
+    )
     add_care(parser.add_argument)
 
 
@@ -125,7 +127,7 @@ def _changed(
         def said(report: dict[str, Any]) -> str:
             if report[field]:
                 return f"the task {cell(id)!r} is {report['status']}"
-            return f"the task {cell(id)!r} was {before}: there was nothing to do"
+            return f"the task {cell(id)!r} was {before}: nothing to do"
 
         about: dict[str, Any] = {"task": id, "before": before, "status": before, field: False}
         if field == "cancelled":

@@ -42,8 +42,8 @@ examples:
   stateward thread list sqlite:///agents.db
   stateward thread show sqlite:///agents.db s-abc123"""
 SHOW = """\
-The newest messages, oldest first. A tool call stands with its result on two lines, a long message
-is cut, and a summary stands where it was made; --full shows all of them whole. Changes nothing.
+The newest messages, oldest first. A tool call and its result take one line each, long messages are
+cut, and a summary is shown where it was made; --full shows everything in full. Changes nothing.
 What it prints is personal data. stateward inspect URL thread ID shows it as it is stored.
 
 examples:
@@ -53,16 +53,16 @@ examples:
   stateward thread show sqlite:///agents.db s-abc123 --json
   stateward thread show sqlite:///agents.db s-abc123 --as anthropic"""
 EXPORT = """\
-A line that says what this is, then one for the conversation and one for each of its documents and
-messages, as stateward user export writes them. Without FILE to stdout. What it writes is personal
-data. A file appears complete or not at all, and only its owner may read it.
+A header line, then one line for the conversation and one for each of its documents and messages, as
+stateward user export writes them. Without FILE it writes to stdout. What it writes is personal
+data. A file appears complete or not at all, and only its owner can read it.
 
 examples:
   stateward thread export sqlite:///agents.db s-abc123 thread.jsonl
   stateward thread export sqlite:///agents.db s-abc123 | jq .message"""
 DELETE = """\
-With its variables, its summary and all that is known of it; a write that is on its way does not
-bring it back. Cannot be undone: export it first. A user with all that is theirs is removed by
+Removes it with its variables, its summary and everything known about it; a write in flight does not
+bring it back. This cannot be undone: export it first. To remove everything of a user, use
 stateward user erase.
 
 examples:
@@ -92,7 +92,7 @@ def _show(options: argparse.Namespace) -> int:
     if not 1 <= options.last <= 1000:
         raise InvalidInput(f"--last must be from 1 to 1000, not {options.last}")
     if options.before is not None and options.before < 1:
-        raise InvalidInput(f"--before is the number of a message, not {options.before}")
+        raise InvalidInput(f"--before must be the number of a message, not {options.before}")
     with opened(url, options.namespace) as store:
         page = _page(store, check_id(id, "a thread"), options)
     if options.shape is not None:
@@ -114,7 +114,9 @@ def _show_as(page: ThreadPage, options: argparse.Namespace) -> int:
     for message in found.messages:
         print(json_text(message))
     if found.system is not None:
-        print(f"system prompt, which is no message in this shape: {found.system}", file=sys.stderr)
+        print(
+            f"system prompt, which is not a message in this shape: {found.system}", file=sys.stderr
+        )
     for lost in found.lost:
         print(f"lost: {lost}", file=sys.stderr)
     return OK
@@ -222,14 +224,16 @@ def _told(page: ThreadPage, url: str, namespace: str) -> dict[str, Any]:
 
 
 def _configure_export(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, "ID [FILE]", "the id of the thread, and where to write it")
+    add_words(parser, "ID [FILE]", "the id of the thread, and the file to write")
 
 
 def _export(options: argparse.Namespace) -> int:
     url, words = store_and_words(options, "which thread", 1, 2)
     id, path = check_id(words[0], "a thread"), words[1] if len(words) == 2 else None
     if options.json and path is None:
-        raise InvalidInput("the conversation itself goes to stdout: name a FILE, or leave --json")
+        raise InvalidInput(
+            "the conversation itself goes to stdout: name a FILE, or leave out --json"
+        )
     with opened(url, options.namespace) as store:
         handle, fetched = _found(store, id, options.namespace, None)
         head = {"stateward_export": EXPORT_FORMAT, "namespace": options.namespace, "thread": id}

@@ -112,11 +112,11 @@ class _Transcript:
         page = self._page
         self.lines.append("")
         if not page.entries:
-            self._add("no messages here", DIM, indent=0)
+            self._add("no messages on this page", DIM, indent=0)
         if page.older is not None:
             self._add(f"older messages: --before {page.older}", DIM, indent=0)
         for host, kept in page.waiting:
-            what = f"{count(kept, 'turn')} of this store's threads still kept on {host}"
+            what = f"{count(kept, 'turn')} of this store's threads still spilled on {host}"
             self._add(what, YELLOW, indent=0)
         if not self.lines[-1]:
             self.lines.pop()
@@ -135,7 +135,9 @@ class _Transcript:
         self.lines.append(f"{self._paint(number, DIM)}  {role}  {clock}")
         late = kept_span(entry.version, self._page.late)
         if late is not None:
-            self._add(f"came late: written {_moment(late.written_at)}, kept meanwhile", YELLOW)
+            self._add(
+                f"arrived late: written {_moment(late.written_at)}, spilled in between", YELLOW
+            )
         if entry.version in self._page.edited:
             self._add("edited since", YELLOW)
         self._words(seen.text)

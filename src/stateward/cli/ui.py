@@ -18,9 +18,9 @@ from stateward.server import app
 HOST = "127.0.0.1"
 
 EXAMPLES = """\
-Serves the store to this machine alone, on any free port, until Ctrl-C. The address has a key that
-is made for this time: it is in no store, may do everything, and ends with the command. Whoever has
-the address can look and act until then.
+Serves the store to this machine only, on any free port, until Ctrl-C. The address contains a key
+that is generated for this run: it is not stored, permits everything, and ends with the command.
+Until then, anyone who has the address can read and change the store.
 
 examples:
   stateward ui sqlite:///agents.db
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="where to listen (default: any)",
+        help="the port (default: any free one)",
     )
     add("--no-open", action="store_true", help="only print the address")
 

@@ -22,27 +22,27 @@ examples:
   stateward user list sqlite:///agents.db
   stateward user show sqlite:///agents.db u-42"""
 SHOW = """\
-Their documents, and how many threads, workflows and tasks are theirs. Changes nothing. What it
-prints is personal data. stateward inspect URL user ID also shows what the documents were before.
+The user's documents, and how many threads, workflows and tasks the user has. Changes nothing. What
+it prints is personal data. stateward inspect URL user ID also shows earlier versions.
 
 examples:
   stateward user show sqlite:///agents.db u-42
   stateward user show sqlite:///agents.db u-42 --json"""
 EXPORT = """\
-All that belongs to the user in this store and namespace: documents with their history, threads,
-workflows, tasks, and what agent frameworks keep for them; one JSON object a line. The file appears
-complete or not at all, and only its owner may read it. If threads, users and workflows live in
-several stores, or each replica has its own, run it for each of them. That it was done is in the
-operations log, which names the user by a digest.
+Everything that belongs to the user in this store and namespace: documents with their history,
+threads, workflows, tasks, and what agent frameworks store for the user; one JSON object per line.
+The file appears complete or not at all, and only its owner can read it. If threads, users and
+workflows live in several stores, or each replica has its own, run it for each of them. The export
+is recorded in the operations log, which names the user by a digest.
 
 examples:
   stateward user export sqlite:///agents.db u-42 u-42.jsonl
   stateward user export sqlite:///agents.db u-42 u-42.jsonl --json"""
 ERASE = """\
-All that stateward user export would write, removed from the store itself and not to be brought back
-by a write that is on its way or by restoring a backup. Cannot be undone. May be repeated: it goes
-on where it was. If threads, users and workflows live in several stores, or each replica has its
-own, run it for each of them. Keep what it prints: it names no content.
+Removes everything that stateward user export would write. Neither a write in flight nor restoring a
+backup brings it back. This cannot be undone. After a failure, run it again: it continues. If
+threads, users and workflows live in several stores, or each replica has its own, run it for each of
+them. Keep what it prints as a receipt: it contains no content.
 
 examples:
   stateward user erase sqlite:///agents.db u-42 --dry-run
@@ -95,7 +95,7 @@ def _show(options: argparse.Namespace) -> int:
 
 
 def _configure_export(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, "ID FILE", "the id of the user, and where to write it")
+    add_words(parser, "ID FILE", "the id of the user, and the file to write")
     add_by(parser.add_argument)
 
 
@@ -137,12 +137,12 @@ def _erase(options: argparse.Namespace) -> int:
         def said(report: dict[str, Any]) -> str:
             until = report["remembered_until"]
             return (
-                f"erased the user {cell(id)!r}: {_said(report['removed'])}. That they were erased "
-                f"is remembered until {until}"
+                f"erased the user {cell(id)!r}: {_said(report['removed'])}. The erasure is "
+                f"remembered until {until}"
             )
 
         about = {"user": id, "owns": counts, "erased": False}
-        question = f"Erase the user {cell(id)!r} for good, with {_said(counts)}"
+        question = f"Permanently erase the user {cell(id)!r}, with {_said(counts)}"
         deed = Deed(store, USER, id, {"owns": counts}, makes_room=True)
         return changed(options, url, deed, about, question, erase, said)
 

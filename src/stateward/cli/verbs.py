@@ -45,7 +45,7 @@ def opened(url: EngineURL, namespace: str) -> Iterator[sync.Store]:
 
 
 def refuse_unknown(what: str, id: str, namespace: str, find: str) -> NoReturn:
-    """There is no such thing; `find` is what shows those that there are."""
+    """There is no such thing; `find` is what lists what exists."""
     raise InvalidInput(
         f"there is no {what} {id!r} in the namespace {namespace!r}: {find} shows those that there "
         "are"
@@ -91,8 +91,8 @@ def list_verb(
 
 
 def add_pages(add: Callable[..., Any]) -> None:
-    add("--limit", type=int, default=50, metavar="N", help="rows a page (default: 50)")
-    add("--after", metavar="ROW", help="go on after the page before, which says what to put here")
+    add("--limit", type=int, default=50, metavar="N", help="rows per page (default: 50)")
+    add("--after", metavar="ROW", help="continue after the previous page, which prints the value")
 
 
 def read_page(
@@ -118,9 +118,9 @@ def show_page(page: RowPage, what: str, namespace: str, widest: int = 60) -> Non
     if page.rows:
         print(table(page.columns, page.rows, widest))
     else:
-        print(f"no {what} in the namespace {cell(namespace)!r}; another one: --namespace NAME")
+        print(f"no {what} in the namespace {cell(namespace)!r}; --namespace NAME selects another")
     if page.next is not None:
-        print(f"there is more: --after {shlex.quote(printable(page.next))}")
+        print(f"next page: --after {shlex.quote(printable(page.next))}")
 
 
 # --- changes ----------------------------------------------------------------------------

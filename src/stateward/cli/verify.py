@@ -9,7 +9,7 @@ from stateward.cli.common import OK, Bar
 from stateward.transfer.backup import verify
 
 EXAMPLES = """\
-Exit code 0: every byte is as it was written. 1: it is not; the message says where it broke.
+Exit code 0: every byte is as it was written. 1: it is damaged; the message says where.
 
 examples:
   stateward verify agents.backup

@@ -23,7 +23,7 @@ from stateward.why.records import Explanation
 USAGE = "stateward why [URL] THREAD [TURN] [options]"
 EXAMPLES = """\
 TURN is the number of any message of the turn (stateward thread show URL ID shows them), or a
-cursor. Without one: the turn with the strongest sign of lost context, or else the last one.
+cursor. Default: the turn with the strongest sign of lost context, or else the last one.
 Changes nothing. What it prints is personal data.
 
 examples:
@@ -35,12 +35,12 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "THREAD [TURN]", "the id of the thread, and a message's number or cursor")
-    add = parser.add_argument_group("what to look at").add_argument
-    add("--user", metavar="ID", help="who was forgotten, if the thread is not theirs")
-    add("--last", type=int, default=1000, metavar="N", help="messages that are read (1000)")
+    add = parser.add_argument_group("what to explain").add_argument
+    add("--user", metavar="ID", help="the user who was forgotten, if the thread is not theirs")
+    add("--last", type=int, default=1000, metavar="N", help="how many messages to read (1000)")
     add("--semantic", action="store_true", help="use local embeddings, from stateward[semantic]")
-    add = parser.add_argument_group("how to show it").add_argument
-    add("--html", metavar="FILE", help="also write it into one file that needs no network")
+    add = parser.add_argument_group("output").add_argument
+    add("--html", metavar="FILE", help="also write it to one self-contained file")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -26,39 +26,38 @@ examples:
   stateward workflow show sqlite:///agents.db refund-991
   stateward workflow signal sqlite:///agents.db refund-991 approval --value true"""
 SHOW = """\
-Its input and state, who drives it and since when it is due, why it failed, and all that it has
-recorded: steps with their results, signals, waits. Changes nothing. What it prints may be personal
-data.
+Its input and state, who drives it and since when it is due, why it failed, and its latest records:
+steps with their results, signals, waits. Changes nothing. What it prints may be personal data.
 
 examples:
   stateward workflow show sqlite:///agents.db refund-991
   stateward workflow show sqlite:///agents.db refund-991 --last 10 --full
   stateward workflow show sqlite:///agents.db refund-991 --json"""
 SIGNAL = """\
-The value is JSON, null without --value. With --key a second delivery of the same signal is
-harmless. A workflow that has ended takes no signal.
+The value is JSON, null by default. With --key a duplicate delivery of the signal counts once. A
+workflow that has ended takes no signal.
 
 examples:
   stateward workflow signal sqlite:///agents.db refund-991 approval --value true
   stateward workflow signal sqlite:///agents.db refund-991 approval --key ticket-7 --yes"""
 
 CANCEL = """\
-With its children, whoever drives it: the driver finishes the step that it is at, and goes no
-further. What was recorded stays. stateward workflow retry takes it up again.
+Cancels it with its children, whichever process drives it: the driver finishes its current step and
+stops. What was recorded stays. stateward workflow retry resumes it.
 
 examples:
   stateward workflow cancel sqlite:///agents.db refund-991 --reason "wrong order" --dry-run
   stateward workflow cancel sqlite:///agents.db refund-991 --reason "wrong order" --yes"""
 RETRY = """\
-One that failed, after its code was mended, or that was cancelled: a worker goes on from the step
-that failed. What was recorded stays, and is not run again.
+Resumes a workflow that failed (after its code was fixed) or was cancelled: a worker continues from
+the step that failed. Recorded steps are not run again.
 
 examples:
   stateward workflow retry sqlite:///agents.db refund-991 --dry-run
   stateward workflow retry sqlite:///agents.db refund-991 --yes"""
 FORK = """\
-Another workflow that stands where this one stood before a step; a worker goes on with it. It has
-the same kind, input and user, and this one stays as it is. stateward workflow show names the steps.
+Starts another workflow from the state this one had before a step; a worker continues it. It has the
+same kind, input and user; this one does not change. stateward workflow show lists the steps.
 
 examples:
   stateward workflow fork sqlite:///agents.db refund-991 --at "pay#1" --to refund-991-b --dry-run
@@ -71,7 +70,7 @@ examples:
 def _configure_show(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "ID", "the id of the workflow")
     add = parser.add_argument
-    add("--last", type=int, default=50, metavar="N", help="how many of its records (default: 50)")
+    add("--last", type=int, default=50, metavar="N", help="how many records (default: 50)")
     add("--full", action="store_true", help="results in full")
 
 
@@ -144,8 +143,8 @@ def _refuse(id: str, namespace: str) -> NoReturn:
 def _configure_signal(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "ID SIGNAL", "the id of the workflow, and the name of the signal")
     add = parser.add_argument
-    add("--value", default="null", metavar="JSON", help="what it is told (default: null)")
-    add("--key", help="makes a repeated delivery harmless")
+    add("--value", default="null", metavar="JSON", help="the signal's value (default: null)")
+    add("--key", help="idempotency key: a duplicate delivery counts once")
     add_care(add)
 
 
@@ -155,7 +154,7 @@ def _signal(options: argparse.Namespace) -> int:
         value = json.loads(options.value)
     except ValueError as error:
         raise InvalidInput(
-            f"--value is JSON, e.g. true or '\"yes\"': {options.value!r} is not ({error})"
+            f"--value must be JSON, e.g. true or '\"yes\"': {options.value!r} is not ({error})"
         ) from error
     with opened(url, options.namespace) as store:
         fetched = _found(store, id, options.namespace)
@@ -166,7 +165,9 @@ def _signal(options: argparse.Namespace) -> int:
 
         def said(report: dict[str, Any]) -> str:
             if report["duplicate"]:
-                return f"the workflow {cell(id)!r} had the signal {cell(name)!r} with this key"
+                return (
+                    f"the workflow {cell(id)!r} already had the signal {cell(name)!r} with this key"
+                )
             return f"the workflow {cell(id)!r} was sent the signal {cell(name)!r}"
 
         about = {"workflow": id, "status": fetched.head.status, "signal": name, "value": value}
@@ -178,7 +179,9 @@ def _signal(options: argparse.Namespace) -> int:
 
 def _configure_cancel(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "ID", "the id of the workflow")
-    parser.add_argument("--reason", default="", metavar="TEXT", help="why, for whoever looks later")
+    parser.add_argument(
+        "--reason", default="", metavar="TEXT", help="the reason, shown to later readers"
+    )
     add_care(parser.add_argument)
 
 
@@ -202,8 +205,8 @@ def _retry(options: argparse.Namespace) -> int:
 def _configure_fork(parser: argparse.ArgumentParser) -> None:
     add_words(parser, "ID", "the id of the workflow")
     add = parser.add_argument
-    add("--at", required=True, metavar="STEP", help="before which step, e.g. pay#1")
-    add("--to", required=True, metavar="ID", help="the id of the new one")
+    add("--at", required=True, metavar="STEP", help="the step to fork before, e.g. pay#1")
+    add("--to", required=True, metavar="ID", help="the id of the new workflow")
     add_care(add)
 
 
@@ -228,7 +231,7 @@ def _changed(
         def said(report: Row) -> str:
             if report[field]:
                 return f"the workflow {cell(id)!r} is {field}"
-            return f"the workflow {cell(id)!r} is {status}: there was nothing to do"
+            return f"the workflow {cell(id)!r} is {status}: nothing to do"
 
         named = {name: getattr(options, name, None) for name in ("reason", "at", "to")}
         about = {name: value for name, value in named.items() if value is not None}

@@ -1,1 +1,1 @@
-"""Stateward as the memory of agent frameworks. Each is imported only by whoever uses it."""
+"""Stateward as the memory of agent frameworks. Each is imported only when it is used."""

@@ -31,12 +31,15 @@ ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 # What a client is told, the first that fits; "": what the error says, which is about the request.
 # Other errors may name hosts: that is for the log. What is not here is a fault of the application.
 ANSWERS = {
-    stateward.EntityBusy: (423, "Somebody else has locked this. Try again."),
-    stateward.LeaseHeld: (423, "Somebody else is at work on this. Try again."),
+    stateward.EntityBusy: (423, "This is locked by another process. Try again."),
+    stateward.LeaseHeld: (423, "Another process is working on this. Try again."),
     stateward.StoreUnavailable: (503, "The memory of this service does not answer. Try again."),
     stateward.StoreClosed: (503, "This service is shutting down. Try again."),
-    stateward.StateConflictError: (409, "Somebody else has changed this. Read it, and try again."),
-    stateward.LeaseLost: (409, "Somebody else has taken this over. Nothing was stored."),
+    stateward.StateConflictError: (
+        409,
+        "This was changed by another process. Read it, and try again.",
+    ),
+    stateward.LeaseLost: (409, "Another process has taken this over. Nothing was stored."),
     stateward.KeyReusedError: (409, "This key was used for another request."),
     stateward.WorkflowFinished: (409, "This has ended already."),
     stateward.NotYoursError: (403, "This belongs to another user."),
@@ -61,9 +64,9 @@ async def current_store() -> Any:
 class StoreMiddleware:
     """An application with a store.
 
-    `store` is of either colour, or a function that makes one each time the application starts (for
-    tests, which start it often). `live`, `ready` and `metrics` are paths; None: the route is not
-    there. Whoever can reach the application can read its metrics.
+    `store` is an async or a blocking one, or a function that makes one each time the application
+    starts (for tests, which start it often). `live`, `ready` and `metrics` are paths; None:
+    no such route. Anyone who can reach the application can read its metrics.
 
     Handlers have the store as `Depends(current_store)`, or as `request.state.store`. Handlers of
     errors that the application itself has come first.

@@ -21,7 +21,10 @@ from msgspec.structs import replace
 import stateward
 from stateward import sync
 from stateward.codec import Limits
-from stateward.errors import InvalidInput
+from stateward.context.compaction import Compaction, check_compaction
+from stateward.context.tokens import Count
+from stateward.context.window import Bounds
+from stateward.errors import InvalidInput, StatewardError
 from stateward.integrations.tool_effects import handle_of
 from stateward.integrations.turns import TTL, AgentRun, RunTurn, Turns
 from stateward.ops import (
@@ -69,7 +72,7 @@ class OnStore:
 
     @classmethod
     def from_url(cls, url: str | None = None, *args: Any, **options: Any) -> Self:
-        """One with a store of its own: close it. Several should share one store.
+        """Open a store at this URL: close it. Several should share one store.
 
         `options` are those of this class and of `stateward.open`. Does no I/O.
         """
@@ -104,7 +107,10 @@ class OnAnyStore(OnStore):
         """Carry a method out that awaits only the store, from blocking code and without a loop."""
         if not self._blocking:
             call.close()
-            raise InvalidInput("blocking calls need a store made with stateward.sync.open(url)")
+            raise InvalidInput(
+                "this was called from blocking code: call it with await (invoke() is ainvoke() "
+                "then), or pass a store of stateward.sync.open(url), which serves both"
+            )
         before = _holds_up.set(True)
         try:
             call.send(None)
@@ -200,11 +206,40 @@ class OnBridge(OnStore):
         await self.aclose()
 
 
+# --- what a conversation is made with ---------------------------------------------------
+
+
+def window_options(
+    last: int | None,
+    turns: int | None,
+    max_tokens: int | None,
+    count: Count | None,
+    summarize: Compaction | None,
+) -> dict[str, Any]:
+    """What `Thread.load` is told of the window that a run gets to see; checked now, not then."""
+    Bounds.of(last, turns, max_tokens, count, "raise")
+    check_compaction(summarize, None, None)
+    return {
+        "last": last,
+        "turns": turns,
+        "max_tokens": max_tokens,
+        "count": count,
+        "summarize": summarize,
+    }
+
+
+def check_conflict(conflict: str) -> str:
+    """What happens to a run behind which somebody else has written."""
+    if conflict not in ("raise", "append"):
+        raise InvalidInput(f'conflict= is "raise" or "append", not {conflict!r}')
+    return conflict
+
+
 # --- plans ------------------------------------------------------------------------------
 
 
 class Bridge:
-    """A store in both colours. Does no I/O before its first plan.
+    """A store for async and blocking callers. Does no I/O before its first plan.
 
     Blocking callers get a store that `blocking` makes or, without it, a sibling of this one.
     """
@@ -351,6 +386,26 @@ def pages(*listings: List) -> Plan[list[list[Listed]]]:
             else:
                 open_[index] = replace(listing, after=page.next)
     return found
+
+
+def together(plans: Sequence[Plan[T]]) -> Plan[list[T | StatewardError]]:
+    """Several plans at once: what each asks for next is one batch. A refused one gives why."""
+    results: dict[int, T | StatewardError] = {}
+    answers: dict[int, Any] = dict.fromkeys(range(len(plans)))  # None starts a plan
+    while answers:
+        asked: dict[int, Sequence[Op]] = {}
+        for at, answer in answers.items():
+            try:
+                asked[at] = plans[at].send(answer)
+            except StopIteration as done:
+                results[at] = done.value
+            except StatewardError as refusal:
+                results[at] = refusal
+        if not asked:
+            break
+        outcomes = iter((yield [op for ops in asked.values() for op in ops]))
+        answers = {at: [next(outcomes) for _ in ops] for at, ops in asked.items()}
+    return [results[at] for at in range(len(plans))]
 
 
 def claims(entity: Entity, head: Head, user: str, op: str) -> Commit | None:

@@ -56,15 +56,15 @@ _delivery: ContextVar[Delivery | None] = ContextVar("stateward_delivery", defaul
 class StatewardMiddleware:
     """A handler runs once for each message id.
 
-    `name` tells the consumers of the same messages apart: the same in all replicas of one, another
-    for each other one. `id` is a function of the message that gives its id, e.g. the number of
+    `name` identifies a consumer: the same in all its replicas, and different from other consumers
+    of the same messages. `id` is a function of the message that gives its id, e.g. the number of
     the order; by default the header `message_id`, or the id that the broker gave it. `user` is
     whose work this is, or a function of the message that says so.
 
     A delivery that meets the handler running elsewhere waits for it, up to `wait` seconds (None: as
     long as it takes); then `LeaseHeld`. A handler that fails is run again by the next delivery;
     after `attempts` failures, or `Permanent`, the message is acknowledged and the task stays in
-    `store.tasks("failed")`. A running handler has its message for `ttl` seconds, renewed meanwhile.
+    `store.tasks("failed")`. A running handler leases its message for `ttl` seconds, renewed.
     """
 
     def __init__(
@@ -157,7 +157,7 @@ async def effect(
 ) -> Any:
     """A tool that acts, carried out once for the message that is handled: see `Thread.effect`.
 
-    Names are unique within a handler. Unlike a `step` it is never repeated when nobody knows
+    Names are unique within a handler. Unlike a `step` it is never repeated when it is unknown
     whether it happened: then `EffectUnknown` fails the delivery.
     """
     delivery = _delivery.get()

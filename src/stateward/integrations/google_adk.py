@@ -118,7 +118,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
 
     If the store fails, an event that changes no state is kept locally, as the store's policy says;
     everything else raises `StoreUnavailable`. `retain` is how long a session is kept after its last
-    event; by default as the store was told.
+    event; by default what the store was opened with.
     """
 
     def __init__(
@@ -482,7 +482,7 @@ def is_stale(outcome: Any) -> bool:
 def stale(session: Session) -> StaleSessionError:
     return StaleSessionError(
         f"Another replica has added events to session {session.id} since it was read; "
-        "nothing was stored. Get the session again and run it anew"
+        "nothing was stored. Get the session again and repeat the run"
     )
 
 

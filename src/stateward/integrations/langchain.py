@@ -11,18 +11,15 @@ A session is a Stateward thread: every message is one of its messages, kept as L
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import stateward
 from stateward import sync
 from stateward.codec import Retention, check_key
-from stateward.context.compaction import Compaction, check_compaction
+from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
-from stateward.context.window import Bounds
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, OnStore
+from stateward.integrations.bridge import AnyStore, OnAnyStore, window_options
 from stateward.options import UNSAID, Unsaid, Whose
 from stateward.records import Window
 from stateward.shapes import translate
@@ -50,11 +47,11 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
 ESCAPED = "__lc_escaped__"  # around what looks like an object of LangChain and is none
 
 
-class StatewardChatMessageHistory(OnStore, BaseChatMessageHistory):
+class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
     """A conversation of LangChain, kept in a store. Making one asks the store nothing.
 
     Make one for each run. A run of `RunnableWithMessageHistory` adds its question and its answer
-    together, once the model has answered; whatever others have added meanwhile, none of it is lost.
+    together, once the model has answered; what others add in the meantime is not lost.
     With `key`, the name of the request, a run that is repeated adds nothing more.
 
     A store of `stateward.sync.open` serves both `invoke` and `ainvoke`; one of `stateward.open`
@@ -79,21 +76,12 @@ class StatewardChatMessageHistory(OnStore, BaseChatMessageHistory):
         key: str | None = None,
         retain: Retention | Unsaid = UNSAID,
     ) -> None:
-        Bounds.of(last, turns, max_tokens, count, "raise")
-        check_compaction(summarize, None, None)
+        self._bounds = window_options(last, turns, max_tokens, count, summarize)
         if key is not None:
             check_key(key, "first")
         self.session_id = session_id
-        self._store = store
-        self._blocking = not isinstance(store, stateward.Store)
-        self._thread: Any = store.thread(session_id, user=user, retain=retain)
-        self._bounds = {
-            "last": last,
-            "turns": turns,
-            "max_tokens": max_tokens,
-            "count": count,
-            "summarize": summarize,
-        }
+        super().__init__(store)
+        self._thread = self._store.thread(session_id, user=user, retain=retain)
         self._key = key
         self._added = 0
         self._given: list[BaseMessage] | None = None  # what a run has got to see
@@ -103,20 +91,25 @@ class StatewardChatMessageHistory(OnStore, BaseChatMessageHistory):
     def _open(url: str | None, options: Mapping[str, Any]) -> Any:
         return sync.open(url, **options)
 
-    def close(self) -> None:
+    def close(self) -> None:  # type: ignore[override] # its store is a blocking one
         """Let go of a store that `from_url` opened; one that was passed in is left alone."""
         if self._owned:
-            self._blocking_only(self._store.close)()
+            self._store.close()
 
     # --- what LangChain calls -------------------------------------------------------
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override] # nobody may set it
         """The history, oldest first."""
-        given = self._given_before()
-        if given is None:
-            given = self._seen(self._blocking_only(self._thread.load)(**self._bounds))
-        return given
+        return self._block(self.aget_messages())
+
+    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
+        """Add messages to the end, adjacent, all or none."""
+        self._block(self.aadd_messages(messages))
+
+    def clear(self) -> None:
+        """Remove the conversation; nothing happens if there is none."""
+        self._block(self.aclear())
 
     async def aget_messages(self) -> list[BaseMessage]:
         """The history, oldest first."""
@@ -125,13 +118,6 @@ class StatewardChatMessageHistory(OnStore, BaseChatMessageHistory):
             given = self._seen(await self._call(self._thread.load, **self._bounds))
         return given
 
-    def add_messages(self, messages: Sequence[BaseMessage]) -> None:
-        """Add messages to the end, adjacent, all or none."""
-        if messages:
-            kept = map(as_dict, messages)
-            self._blocking_only(self._thread.append)(*kept, **self._next_key())
-            self._was_added()
-
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages to the end, adjacent, all or none."""
         if messages:
@@ -139,30 +125,10 @@ class StatewardChatMessageHistory(OnStore, BaseChatMessageHistory):
             await self._call(self._thread.append, *kept, **self._next_key())
             self._was_added()
 
-    def clear(self) -> None:
-        """Remove the conversation; nothing happens if there is none."""
-        self._blocking_only(self._thread.delete)()
-        self._given = None
-
     async def aclear(self) -> None:
         """Remove the conversation; nothing happens if there is none."""
         await self._call(self._thread.delete)
         self._given = None
-
-    # --- in either colour -----------------------------------------------------------
-
-    def _blocking_only(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        if not self._blocking:
-            raise InvalidInput(
-                "this was called from blocking code, e.g. by invoke(): use ainvoke(), or pass a "
-                "store of stateward.sync.open(url), which serves both"
-            )
-        return method
-
-    async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        if self._blocking:
-            return await asyncio.to_thread(method, *args, **kwargs)
-        return await method(*args, **kwargs)
 
     # --- runs -----------------------------------------------------------------------
 

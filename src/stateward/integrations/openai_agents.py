@@ -15,11 +15,10 @@ from copy import copy
 from typing import Any, Literal, Self
 
 from stateward.codec import Retention, check_span, decode
-from stateward.context.compaction import SUMMARY, Compaction, check_compaction
+from stateward.context.compaction import SUMMARY, Compaction
 from stateward.context.tokens import Count
-from stateward.context.window import Bounds
 from stateward.errors import EffectUnknown, InvalidInput, StateConflictError
-from stateward.integrations.bridge import OnAnyStore
+from stateward.integrations.bridge import OnAnyStore, check_conflict, window_options
 from stateward.integrations.tool_effects import CallKey, ToolEffects
 from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.layers.leases.held import HeldLease
@@ -73,9 +72,9 @@ class StatewardSession(OnAnyStore):
 
     Make one for each run: it remembers what the run has read. A run has the conversation to itself
     from its question to its answer; another one waits for it, for up to `wait` seconds (None: as
-    long as it takes), and then gets `LeaseHeld`. An item that would all the same land behind
-    another run's items raises `StateConflictError`. With `conflict="append"` nobody waits, and
-    items land in the order in which they come.
+    long as it takes), and then gets `LeaseHeld`. An item that would still be stored after
+    another run's items raises `StateConflictError`. With `conflict="append"` no run waits, and
+    items are stored in the order in which they arrive.
 
     Items added while the store does not answer are kept locally as the store's policy says;
     reading then raises `StoreUnavailable`, never an empty history.
@@ -104,23 +103,13 @@ class StatewardSession(OnAnyStore):
         wait: float | None = WAIT,
         retain: Retention | Unsaid = UNSAID,
     ) -> None:
-        if conflict not in ("raise", "append"):
-            raise InvalidInput(f'conflict= is "raise" or "append", not {conflict!r}')
-        Bounds.of(last, turns, max_tokens, count, "raise")
-        check_compaction(summarize, None, None)
+        self._conflict = check_conflict(conflict)
+        self._bounds = window_options(last, turns, max_tokens, count, summarize)
         self.session_id = session_id
         self.session_settings = coerce_session_settings(session_settings or {})
         super().__init__(store)
         self._thread = self._store.thread(session_id, user=user, retain=retain)
         self._handle = self._thread.handle
-        self._bounds = {
-            "last": last,
-            "turns": turns,
-            "max_tokens": max_tokens,
-            "count": count,
-            "summarize": summarize,
-        }
-        self._conflict = conflict
         self._wait = None if wait is None else check_span(wait, "wait")
         self._turns = Turns.of(self._handle.scope)
         self._read: Cursor | None = None  # how far the history went that the run has seen
@@ -342,8 +331,8 @@ def effect_tool(
     `Agent(tools=[effect_tool(session, charge)])`; with a function of the tool's context instead of
     a session, one agent serves all. The call is the id of the tool call, or what `key` makes of its
     arguments: give one, because the SDK stores calls only with their results, so that a run that is
-    repeated after a crash asks its model anew, and gets another id. An exception of the tool is
-    recorded, and then told to the model as the tool does it; `EffectUnknown` ends the run.
+    repeated after a crash asks its model again, and gets another id. An exception of the tool is
+    recorded, and then reported to the model as the tool does it; `EffectUnknown` ends the run.
     """
     acts = ToolEffects(tool.name, key, reconcile, keyed, attempts, ttl)
     inner = set_function_tool_failure_error_function(copy(tool), None)

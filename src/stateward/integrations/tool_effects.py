@@ -92,8 +92,8 @@ class ToolEffects(Struct, frozen=True):
             call = check_id(self.key(dict(kept)), "the id of an act")
         if call is None:
             raise InvalidInput(
-                f"the tool {self.name!r} acts, and was called without a tool call: nothing tells "
-                "this call from another; give effect_tool a key="
+                f"the tool {self.name!r} acts, and was called without a tool call id, so calls "
+                "cannot be told apart; pass key= to effect_tool"
             )
         options = EffectOptions(self.reconcile, self.keyed, self.attempts, self.ttl, name=self.name)
         return call, kept, options

@@ -1,4 +1,4 @@
-"""The tools that only look."""
+"""The tools that only read."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ async def _read_conversation(call: ToolCall) -> ConversationPage:
 
 def _number(after: str) -> int:
     if not after.isascii() or not after.isdigit() or not 0 < len(after) <= 15 or not int(after):
-        raise InvalidInput(f"{after!r} is no place in a list: pass `next` as it was told")
+        raise InvalidInput(f"{after!r} is not a position in a list: pass `next` unchanged")
     return int(after)
 
 
@@ -128,7 +128,7 @@ class Find(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Meta(
             min_length=1,
             max_length=512,
-            description="An id or how it begins: of a conversation, workflow, task … or of a user.",
+            description="An id or its beginning: of a conversation, workflow, task … or of a user.",
         ),
     ]
 
@@ -358,16 +358,16 @@ READS = (
         _find,
         Find,
         FindResult,
-        "Find conversations, workflows, tasks and other things by id or by how an id begins, and "
-        "what a user has by the user's id. It does not search the text of messages.",
+        "Find conversations, workflows, tasks and other things by id or by the beginning of an id, "
+        "and everything of a user by the user's id. It does not search the text of messages.",
     ),
     McpTool(
         "list_conversations",
         _list_conversations,
         ListConversations,
         ToolPage[ThreadInfo],
-        "List conversations, the ones touched last first, with their ids, owners, titles and how "
-        "many messages they have.",
+        "List conversations, the last active first, with their ids, owners, titles and numbers of "
+        "messages.",
     ),
     McpTool(
         "read_conversation",
@@ -383,15 +383,15 @@ READS = (
         _list_documents,
         ListDocuments,
         ToolPage[UserDocument],
-        "List what is remembered of a user for good: JSON documents by name, such as a profile or "
-        "preferences.",
+        "List what is remembered about a user across conversations: JSON documents by name, such "
+        "as a profile or preferences.",
     ),
     McpTool(
         "read_document",
         _read_document,
         ReadDocument,
         UserDocument,
-        "Read one document of a user, as it is now, was in an earlier version, or was at a time.",
+        "Read one document of a user: the current version, an earlier one, or the one at a time.",
     ),
     McpTool(
         "list_questions",
@@ -405,24 +405,24 @@ READS = (
         _list_tasks,
         ListTasks,
         ToolPage[TaskInfo],
-        "List run-once tasks and how they stand, the ones touched last first: pending and running "
-        "ones wait or are under way, failed ones have their error.",
+        "List run-once tasks and their status, the last changed first: pending and running ones "
+        "are not finished, failed ones have their error.",
     ),
     McpTool(
         "list_workflows",
         _list_workflows,
         ListWorkflows,
         ToolPage[WorkflowInfo],
-        "List durable workflows, by default those that are not at their end, with what each waits "
-        "for and how a step last failed.",
+        "List durable workflows, by default the unfinished ones, with what each waits for and the "
+        "last error of a step.",
     ),
     McpTool(
         "list_effects",
         _list_effects,
         ListEffects,
         ToolPage[EffectInfo],
-        "List what agents' tools did to the world (payments, mails …), by default those of which "
-        "nobody knows whether they were done, so that a person has to decide.",
+        "List what agents' tools did in other systems (payments, emails …), by default those whose "
+        "outcome is unknown, so that a person has to decide.",
     ),
     WHY,
     McpTool(
@@ -430,7 +430,7 @@ READS = (
         _health,
         NoArguments,
         HealthAnswer,
-        "Say whether the store answers, how fast, and how it is set up.",
+        "Check whether the store answers and how fast, and show how it is configured.",
         one_users=False,
     ),
 )

@@ -59,10 +59,10 @@ class ToolCall:
 
     @property
     def user(self) -> str:
-        """Whose documents are meant; somebody must be."""
+        """Whose documents are meant; required."""
         user = self.whose
         if not isinstance(user, str):
-            raise InvalidInput("say whose documents are meant: pass user")
+            raise InvalidInput("pass user: the id of the user whose documents are meant")
         return user
 
 

@@ -79,7 +79,7 @@ async def _why(call: ToolCall) -> WhyAnswer:
             return why_answer(await offload(explain, seen))
     except TimeoutError as error:
         raise InvalidInput(
-            f"there is too much in the conversation {given.thread!r} to look through at once: "
+            f"the conversation {given.thread!r} is too long to explain here: "
             f"read_conversation shows it, and `stateward why URL {given.thread}` takes its time"
         ) from error
 

@@ -72,7 +72,7 @@ async def _patch_document(call: ToolCall) -> UserDocument:
     if now.version != given.if_version:
         raise StateConflictError(
             f"the document {given.name!r} is at version {now.version}, not {given.if_version}: "
-            "read it again, and decide again"
+            "read it again before you decide"
         )
     changed = merge_patch(now.value, given.patch)
     return user_document(user, given.name, await handle.put(changed, expect=now))
@@ -109,8 +109,8 @@ WRITES = (
         _undo_document,
         UndoDocument,
         UserDocument,
-        "Make a user's document what it was before its last change, or in an earlier version. That "
-        "is a new version: nothing is lost.",
+        "Restore a user's document to what it was before its last change, or to an earlier "
+        "version. That creates a new version: nothing is lost.",
         RouteDeed("document undo", USER, "user", ("name", "to")),
     ),
     McpTool(
@@ -119,8 +119,8 @@ WRITES = (
         AnswerQuestion,
         ChangeMade,
         "Answer what a workflow asks and waits for, e.g. an approval. Of several answers the first "
-        "counts; `changed` is false if it is not open any more. The workflow goes on at once, and "
-        "this cannot be taken back: answer only what the person you work for has decided.",
+        "counts; `changed` is false if the question is no longer open. The workflow continues "
+        "immediately, and this cannot be undone: answer only what the person you work for decided.",
         RouteDeed("question answer", QUESTION, "question"),
     ),
 )

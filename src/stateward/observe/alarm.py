@@ -1,4 +1,4 @@
-"""When single failures have become an outage: rise once, clear once, tell somebody."""
+"""When single failures have become an outage: raise once, clear once, notify."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AlarmName = Literal["memory_write_suppressed", "memory_write_lost", "slow_lookup
 
 
 class AlarmEvent(Struct, frozen=True):
-    """What a hook is told: an alarm was raised, or is over.
+    """What a hook is called with: an alarm was raised, or is over.
 
     `count` is how many writes were suppressed or lost, or lookups slow, in the last `seconds`.
     """
@@ -37,13 +37,13 @@ class AlarmEvent(Struct, frozen=True):
 
 
 class Alarm(Struct, frozen=True):
-    """When to raise an alarm, and whom to tell.
+    """When to raise an alarm, and whom to notify.
 
     Raised when `suppressed` writes were suppressed within `seconds`, and when the 95th percentile
     of lookups in that time is over `slow` seconds; over when less than half of that is left. Raised
     too when a write that was kept locally turns out to be lost; over when none was for `seconds`.
     `hook` is a function of the `AlarmEvent` (it may be async), or a URL that the event is
-    posted to as JSON; the log is told in any case.
+    posted to as JSON; the alarm is logged in any case.
     """
 
     hook: Callable[[AlarmEvent], Any] | str | None = None
@@ -73,7 +73,7 @@ def chosen_alarm(alarm: Alarm | Callable[[AlarmEvent], Any] | str | None) -> Ala
 
 
 class Alarms:
-    """The alarms of a store, whatever its engines. Told the time by whoever asks; no I/O."""
+    """The alarms of a store, whatever its engines. The caller passes the time; no I/O."""
 
     def __init__(self, alarm: Alarm, counters: Counters) -> None:
         self.alarm = alarm

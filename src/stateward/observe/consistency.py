@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
 
 from stateward.observe.concerned import Concerned
 from stateward.observe.logs import log_going_back
@@ -31,13 +30,8 @@ class Consistency:
         self._leases: dict[Entity, tuple[int, float]] = {}  # token and end of leases seen
         self._lock = threading.Lock()  # over the two counters
 
-    def known(self, ops: Sequence[Op]) -> Sequence[int]:
-        """How many commits these entities are known to have, before they are asked."""
-        if len(ops) == 1:
-            return (self._known(ops[0]),)
-        return [self._known(op) for op in ops]
-
-    def _known(self, op: Op) -> int:
+    def known(self, op: Op) -> int:
+        """How many commits its entity is known to have, before it is asked."""
         if type(op) is Fetch or type(op) is Commit:
             entity = op.entity
             return self.commits.get(entity) or self._older.get(entity, 0)

@@ -10,175 +10,174 @@ from typing import Any
 
 from stateward.observe.correlation import correlation_id
 
-_LOOK = "Look at the store"
-_KEPT = "It is stored when the store is back"
+_LOOK = "Check the store"
+_KEPT = "It will be stored when the store is back"
 
 # By event: what happened, and what to do. {who} is the conversation, user, task … it is about,
 # What is not here is told by its name and all its fields.
 SENTENCES: dict[str, tuple[str, str]] = {
-    "read_failed": ("{who} could not be read", f"{_LOOK}; never take this for an empty history"),
+    "read_failed": ("{who} could not be read", f"{_LOOK}; do not treat this as an empty history"),
     "write_failed": ("a write to {who} failed", "{applied}"),
     "write_refused": ("a write to {who} was refused ({outcome})", "{refused}"),
     "version_backwards": (
-        "{who} went back from {commits_before} commits to {commits}: the store shows what was",
+        "{who} went back from {commits_before} commits to {commits}: the state is older",
         "Look for a restore, or for a failover that lost writes",
     ),
     "memory_write_suppressed": ("a turn of {who} was not stored and {fate}", "{remedy}"),
     "memory_write_suppressed_again": (
         "{unlogged} more turns were not stored",
-        "store.counters says how many of them were kept",
+        "store.counters says how many of them were spilled",
     ),
     "memory_write_late": (
-        "a turn of {who} that was kept on this machine was stored behind newer ones",
+        "a spilled turn of {who} was stored after newer ones",
         "thread.late() shows which",
     ),
     "memory_write_discarded": (
-        "a turn of {who} that was kept on this machine was left out",
-        "erased: as it should be. expired or refused: it is lost",
+        "a spilled turn of {who} was not stored",
+        "erased: this is intended. expired or refused: the turn is lost",
     ),
     "store_not_reached": (
-        "the store was not reached, and the start goes on without it",
-        "Appends are kept and reads fail until it answers. Start the store, or mend its URL",
+        "the store was not reached; starting without it",
+        "Appends are spilled and reads fail until it answers. Start the store, or fix its URL",
     ),
-    "store_reached": ("the store is reached now", "What was kept is on its way to it"),
+    "store_reached": ("the store has been reached", "Spilled turns are being stored"),
     "store_cannot_be_used": (
-        "the store answers now and cannot be used",
-        "Waiting does not help: mend this, then restart the service",
+        "the store answers, but cannot be used",
+        "Waiting does not help: fix this, then restart the service",
     ),
     "request_failed": (
-        "a request to the service failed by a fault of the service itself ({error})",
-        "Its client was told so, and nothing else; please report the lines that follow",
+        "a request failed because of an error in the service itself ({error})",
+        "The client got a generic error; please report the lines that follow",
     ),
     "tool_failed": (
         "a tool of the MCP server failed ({error})",
-        f"{_LOOK}, if it did not answer; otherwise please report the lines that follow",
+        f"{_LOOK}if it did not answer; otherwise please report the lines that follow",
     ),
     "token_keys_unavailable": (
-        "the keys that tokens are checked with cannot be had from {source} ({error})",
-        "The last ones stay in force, and it is tried again. Mend the address, or the network",
+        "the keys for verifying tokens cannot be fetched from {source} ({error})",
+        "The previous keys stay valid, and it is retried. Fix the address, or the network",
     ),
     "breaker_opened": (
-        "the store has failed {failures} times in a row: from now on {of} fail at once",
-        f"{_LOOK}; a call finds out now and then whether it is back",
+        "the store has failed {failures} times in a row: {of} now fail immediately",
+        f"{_LOOK}; it is probed from time to time",
     ),
     "breaker_closed": ("the store answers {of} again", ""),
     "alarm_raised": (
         "ALARM: {alarm}: {count} in {seconds:g} s",
-        f"{_LOOK}, and at the lines before",
+        f"{_LOOK} and the lines before",
     ),
     "alarm_cleared": ("the alarm is over: {alarm}", ""),
-    "alarm_hook_failed": ("the alarm {alarm} could not be told", "Mend what alarm= names"),
+    "alarm_hook_failed": ("the alarm {alarm} could not be delivered", "Fix what alarm= names"),
     "spill_adopted": (
-        "{records} turns that another process had kept on this machine were taken over",
-        "They go to the store now. Find out why that process ended",
+        "took over {records} turns that another process had spilled on this machine",
+        "They are being stored. Find out why that process ended",
     ),
     "spill_refused": (
         "{file} was written by another account and is left alone",
         "If it is yours, chown it to the account of this service",
     ),
     "spill_not_durable": (
-        "turns that the store cannot take are kept in memory alone",
+        "turns are spilled to memory only",
         "Make {directory} writable, or name another with spill=",
     ),
     "spill_not_replayed": (
-        "what was kept of {who} cannot be stored",
-        "Mend this; it is tried again",
+        "spilled turns of {who} cannot be stored",
+        "Fix this; it is retried",
     ),
     "spill_left_behind": (
         "{records} turns were not stored when the store was closed; {lost} of them are lost",
-        "The others are in their file, and the next process stores them",
+        "The others are on disk, and the next process stores them",
     ),
     "lease_lost": (
         "the lease of {who} was lost: it was taken over, or could not be renewed in time",
-        "Its holder is told; look for a process that stood still",
+        "Its holder is notified; look for a process that was paused",
     ),
-    "lease_renewal_failed": ("leases could not be renewed", f"{_LOOK}; it is tried again"),
+    "lease_renewal_failed": ("leases could not be renewed", f"{_LOOK}; it is retried"),
     "effect_unknown": (
-        "nobody knows whether the effect {effect} happened: it was begun, and its end not recorded",
-        "Look at the service that it was meant for, then: stateward effect resolve",
+        "it is unknown whether the effect {effect} happened: its outcome was not recorded",
+        "Check with the service that it called, then: stateward effect resolve",
     ),
     "effect_decided_elsewhere": (
-        "the effect {effect} was decided elsewhere before its end could be recorded",
+        "the effect {effect} was resolved elsewhere before its outcome could be recorded",
         "What was recorded first counts: stateward effect show",
     ),
     "effect_not_recorded": (
-        "how the effect {effect} ended could not be recorded",
-        f"{_LOOK}; it is unknown when its lease ends",
+        "the outcome of the effect {effect} could not be recorded",
+        f"{_LOOK}; the effect becomes unknown when its lease expires",
     ),
     "workflow_not_tied_up": (
         "what the workflow {workflow} left open elsewhere could not be closed",
-        f"{_LOOK}; a worker tries it again",
+        f"{_LOOK}; a worker retries it",
     ),
     "lease_not_released": (
-        "a lease could not be given back",
-        "It ends by itself when its time is up",
+        "a lease could not be released",
+        "It expires after its ttl",
     ),
     "leases_not_released": (
-        "{leases} leases could not be given back",
-        "They end by themselves when their time is up",
+        "{leases} leases could not be released",
+        "They expire after their ttl",
     ),
     "replica_not_released": (
-        "the volume could not be given back",
-        "It is free when its time is up",
+        "the volume could not be released",
+        "It is free when its lease expires",
     ),
     "heartbeat_failed": (
-        "this process could not write to the store that it lives",
-        f"{_LOOK}; it is tried again, and until then others may take the process for gone",
+        "this process could not write its heartbeat",
+        f"{_LOOK}; it is retried, and until then others may consider the process gone",
     ),
-    "work_interrupted": ("the worker could not ask for work", f"{_LOOK}; it is tried again"),
-    "workflow_left": ("{who} was left", "Another replica goes on with it, or this one does"),
-    "task_left": ("{who} was left", "Another replica goes on with it, or this one does"),
+    "work_interrupted": ("the worker could not fetch work", f"{_LOOK}; it is retried"),
+    "workflow_left": ("{who} was interrupted", "This or another replica will continue it"),
+    "task_left": ("{who} was interrupted", "This or another replica will continue it"),
     "schedule_missed": (
         "{missed} ticks of {who} were missed, from {first} to {last}: {run_late} run late, "
         "{skipped} do not run",
-        "No worker was there in their time. What becomes of them is missed= of the schedule",
+        "No worker was running then. missed= of the schedule says what happens to them",
     ),
-    "schedule_left": ("{who} cannot be read by this worker", "Another one may"),
+    "schedule_left": ("{who} cannot be read by this worker", "Another worker may"),
     "workflow_steps_not_asked_for": (
-        "{who} ended without asking for steps that it had recorded: {steps}",
-        "Has the code of the workflow changed since it began?",
+        "{who} ended without reaching steps that it had recorded: {steps}",
+        "Has the code of the workflow changed since it was started?",
     ),
     "message_failed_for_good": (
-        "the handler of message {who} failed as often as it may",
+        "the handler of message {who} failed and has no attempts left",
         'It is acknowledged, and stays in store.tasks("failed")',
     ),
     "summary_failed": (
         "the summary of {who} failed",
-        "The window has the older summary, or none. Look at what summarize= calls",
+        "The window uses the older summary, or none. Check what summarize= calls",
     ),
-    "context_break": ("in {who} the agent asked again for what it had been told", ""),
+    "context_break": ("in {who} the agent asked for something it already had", ""),
     "listener_failed": (
         "the listener failed for {who}",
-        "Nothing is lost. Mend what listener= names",
+        "Nothing is lost. Fix what listener= names",
     ),
-    "background_failed": ("{what} met something that it does not know", "It goes on. Report this"),
+    "background_failed": ("{what} met something unexpected", "Work continues. Please report this"),
     "message_shape_unknown": (
-        "{who} has messages of a form that windows do not know: they may part a tool call from its "
-        "result",
-        "Say what they are with shape=",
+        "{who} has messages in an unknown format: a window may part a tool call from its result",
+        "Describe them with shape=",
     ),
     "metrics_not_written": (
-        "the metrics of this process could not be kept in {folder}: {error}",
+        "the metrics of this process could not be written to {folder}: {error}",
         "Make it writable, or name another with metrics= or STATEWARD_METRICS",
     ),
     "metrics_not_read": (
         "the metrics in {file} could not be read and are left out: {error}",
-        "Let all workers run as one account",
+        "Run all workers as one account",
     ),
     "scrape_not_answered": ("a scrape of the metrics was not answered", ""),
 }
 
 _FATES = {
-    "spilled": ("is kept on this machine", f"{_KEPT}. {_LOOK}"),
+    "spilled": ("is spilled on this machine", f"{_KEPT}. {_LOOK}"),
     "dropped": ("is lost", f"There was no room for it: see spill=. {_LOOK}"),
 }
 _APPLIED = {
     "no": "It was not stored: try again",
-    "unknown": "It may be stored or not: try again with the same key",
+    "unknown": "It may have been stored: try again with the same key",
 }
 _REFUSED = {
-    "fenced": "Another process has taken its lease over: look for one that stood still",
-    "key_reused": "Its key was used for something else: give each request a key of its own",
+    "fenced": "Another process has taken over its lease: look for one that was paused",
+    "key_reused": "Its key was used for another request: use a separate key for each",
 }
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 

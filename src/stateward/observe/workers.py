@@ -56,8 +56,8 @@ def chosen_folder(metrics: bool | str | os.PathLike[str]) -> str | None:
     folder = os.path.abspath(os.fspath(given))
     if is_open_to_all(folder):
         raise InvalidInput(
-            f"everybody may write to {folder!r}, so the numbers found there may be forged: chmod "
-            f"o-w it, or name a directory for metrics= (or {ENV}) that is not there yet"
+            f"{folder!r} is writable by everyone, so its numbers may be forged: chmod o-w it, or "
+            f"name a new directory for metrics= (or {ENV})"
         )
     return folder
 

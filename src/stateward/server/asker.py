@@ -127,7 +127,9 @@ class Asker(Struct, frozen=True):
         # To take a question of their own back, which an answer does, but never to ask one.
         withdraws = kind == QUESTION and op.writes == (Drop(),)
         if self.user is not None and kind not in PERSONAL and not withdraws:
-            raise NotPermitted(f"this key is for one user, and a {kind} is not one user's alone")
+            raise NotPermitted(
+                f"this key is for one user, and a {kind} does not belong to one user"
+            )
         for write in op.writes:
             if isinstance(write, Restore):
                 self.require("operate")
@@ -149,7 +151,7 @@ class Asker(Struct, frozen=True):
     def enter(self, namespace: str) -> None:
         """Refuse a namespace that the key is not for."""
         if namespace == OWN_NAMESPACE and not self.is_unlimited:
-            raise NotPermitted("the service's own namespace is for administrators alone")
+            raise NotPermitted("the service's own namespace is only for administrators")
         if self.namespaces is not None and namespace not in self.namespaces:
             raise NotPermitted(f"this key is not for the namespace {namespace!r}")
 

@@ -149,7 +149,9 @@ def check_source(where: str) -> None:
     except ValueError as error:
         raise InvalidInput(f"jwks is a URL or a file, not {where!r}: {error}") from error
     if url.scheme == "http" and not is_loopback(host):
-        raise InvalidInput("jwks must be https://: whoever stands between could make any token")
+        raise InvalidInput(
+            "jwks must be https://: otherwise an attacker in between could forge any token"
+        )
     plain = where.isascii() and where.isprintable() and " " not in where
     if url.scheme not in ("http", "https") or not host or url.username or port == 0 or not plain:
         raise InvalidInput("jwks is https://host/path, without a password, or a file")
@@ -214,7 +216,7 @@ def key_set_of(text: bytes, algorithms: frozenset[str]) -> KeySet:
     try:
         listed = msgspec.json.decode(text, type=dict[str, Any]).get("keys")
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Unfetched(f"it is no JSON object: {error}") from error
+        raise Unfetched(f"it is not a JSON object: {error}") from error
     if not isinstance(listed, list) or len(listed) > MOST_KEYS:
         raise Unfetched(f"it has no list of at most {MOST_KEYS} keys")
     keys: dict[tuple[str | None, str], PyJWK] = {}

@@ -16,7 +16,7 @@ from stateward.codec import decode, encode
 from stateward.errors import InvalidInput
 from stateward.ops import Entry
 from stateward.shapes import shape_of
-from stateward.shapes.alone import items_alone
+from stateward.shapes.single_message import items_alone
 
 ROLES = frozenset({"user", "assistant", "system", "developer"})
 # By type, what the ids of OpenAI's items begin with.

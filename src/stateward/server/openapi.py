@@ -16,14 +16,14 @@ REF = "#/components/schemas/{name}"
 NAMESPACE = {
     "name": "Stateward-Namespace",
     "in": "header",
-    "description": "Which namespace, if the key is for several; percent-encoded.",
+    "description": "The namespace, if the key has access to several; percent-encoded.",
     "schema": {"type": "string"},
 }
 HEADERS = {
-    "If-Match": "The ETag of the version that this is for.",
-    "If-None-Match": "`*`: only if there is none yet. When reading, an ETag: 304 if it still is.",
-    "Idempotency-Key": "The same key again is the same request: it is carried out once.",
-    "Last-Event-ID": "The id of the last event that was read.",
+    "If-Match": "The ETag of the version to change; refused if it is not current.",
+    "If-None-Match": "`*`: only if it does not exist. When reading, an ETag: 304 if it is current.",
+    "Idempotency-Key": "Identifies the request: repeats are carried out once.",
+    "Last-Event-ID": "The id of the last event received.",
     "X-Stainless-Retry-Count": "How often this request was sent before: OpenAI's clients count.",
 }
 
@@ -80,16 +80,16 @@ def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any])
     if "If-Match" in route.headers and route.method == "PUT":
         answers["201"] = _content(route, schemas)
     if "If-None-Match" in route.headers and route.method == "GET":
-        answers["304"] = {"description": "It still is what the ETag says."}
+        answers["304"] = {"description": "It has not changed since the ETag."}
     for status in route.empty:
-        answers[str(status)] = {"description": "Done, and there is nothing to show."}
+        answers[str(status)] = {"description": "Done, with nothing to return."}
     answers["default"] = {
         "description": "A problem document of RFC 9457.",
         "content": {PROBLEM: {"schema": schemas[str(Problem)]}},
     }
     if is_openais(route.path):
         answers["default"] = {
-            "description": "An error as OpenAI tells it.",
+            "description": "An error in OpenAI's format.",
             "content": {JSON: {"schema": schemas[str(OpenAIError)]}},
         }
     said: dict[str, Any] = {

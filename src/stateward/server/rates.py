@@ -32,7 +32,7 @@ class RateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     def __post_init__(self) -> None:
         if self.rate is None and self.burst is not None:
-            raise InvalidInput("burst belongs to a rate: say both")
+            raise InvalidInput("burst needs a rate")
         if self.streams is not None and self.streams < 1:
             raise InvalidInput(f"streams is a number from 1, not {self.streams}")
         rate_of(self.rate, self.burst)
@@ -47,7 +47,7 @@ def rate_of(per_second: float | None, burst: int | None) -> Rate | None:
     if per_second is None:
         return None
     if not (isfinite(per_second) and 0.001 <= per_second <= 1_000_000):
-        raise InvalidInput(f"a rate is in requests a second, 0.001 or more, not {per_second:g}")
+        raise InvalidInput(f"a rate must be at least 0.001 requests per second, not {per_second:g}")
     if burst is not None and not 1 <= burst <= 1_000_000:
         raise InvalidInput(f"a burst is a number of requests from 1, not {burst}")
     return Rate(per_second, burst or max(1, ceil(per_second)))
@@ -73,7 +73,7 @@ class Rates:
         full = min(rate.burst, full + (now - at) * rate.per_second)
         if full < 1:
             wait = ceil((1 - full) / rate.per_second)
-            raise _too_many(f"more than {rate.per_second:g} requests a second were asked", wait)
+            raise _too_many(f"more than {rate.per_second:g} requests per second", wait)
         buckets[who] = full - 1, now
         buckets.move_to_end(who)
         if len(buckets) > MOST_BUCKETS:

@@ -54,7 +54,9 @@ def namespace_of(
     elif not needed:
         return own
     else:
-        raise Refusal(400, "this key is for several namespaces: say which with Stateward-Namespace")
+        raise Refusal(
+            400, "this key has access to several namespaces: name one with Stateward-Namespace"
+        )
     asker.enter(namespace)
     return namespace
 
@@ -150,9 +152,9 @@ def cursor_of(tag: str) -> Cursor:
     text = tag.strip()
     number, dash, stamp = text.strip('"').partition("-")
     if text[:1] != '"' or text[-1:] != '"' or not dash or not number.isascii():
-        raise Refusal(400, f"{tag!r} is no ETag of this service: pass one as it was answered")
+        raise Refusal(400, f"{tag!r} is not an ETag of this service: pass one unchanged")
     if not number.isdigit() or len(number) > 15:
-        raise Refusal(400, f"{tag!r} is no ETag of this service: pass one as it was answered")
+        raise Refusal(400, f"{tag!r} is not an ETag of this service: pass one unchanged")
     return Cursor(int(number), unquote(stamp) or None)
 
 
@@ -163,7 +165,7 @@ def expected(call: RestCall) -> Cursor | None:
         raise Refusal(400, "give If-Match or If-None-Match, not both")
     if none is not None:
         if none.strip() != "*":
-            raise Refusal(400, "a write takes If-None-Match with * alone: create, or nothing")
+            raise Refusal(400, "a write only takes If-None-Match: *, which creates or does nothing")
         return Cursor(0)
     return None if match is None else cursor_of(match)
 
@@ -178,13 +180,13 @@ class Whom(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ValueBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is told."""
+    """The value of a signal."""
 
     value: Any = None
 
 
 class ReasonBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why; whoever looks later is glad to know."""
+    """The reason, shown to later readers."""
 
     reason: str = ""
 
@@ -233,7 +235,7 @@ def before_number(after: str | None) -> int | None:
     if after is None:
         return None
     if not after.isascii() or not after.isdigit() or len(after) > 15:
-        raise Refusal(400, f"{after!r} is no place in a list: pass `next` as it was told")
+        raise Refusal(400, f"{after!r} is not a position in a list: pass `next` unchanged")
     return max(0, int(after) - 1)
 
 

@@ -60,7 +60,9 @@ async def _read(call: RestCall) -> tuple[KeptAudit, Report]:
     try:
         return kept, schema.from_json(kept.report)
     except InvalidInput as error:
-        raise Refusal(404, f"the audit {id!r} is kept, but not readable here: {error}") from error
+        raise Refusal(
+            404, f"the audit {id!r} is stored, but cannot be read here: {error}"
+        ) from error
 
 
 async def _since(call: RestCall, new: Report) -> tuple[AuditInfo | None, Comparison | None]:
@@ -88,7 +90,7 @@ AUDITS = (
         "/v1/audits",
         "read",
         _list,
-        "The audits that are kept, the newest first",
+        "List stored audits, newest first",
         Page[AuditInfo],
         AuditsQuery,
         one_users=False,
@@ -98,7 +100,7 @@ AUDITS = (
         "/v1/audits/{audit}",
         "read",
         _show,
-        "One audit, and what changed since the last one",
+        "Get an audit, and what changed since the previous one",
         AuditShown,
         one_users=False,
     ),
@@ -107,7 +109,7 @@ AUDITS = (
         "/v1/audits/{audit}/report",
         "read",
         _report,
-        "The full report of an audit, as a page",
+        "Get the full report of an audit as an HTML page",
         str,
         gives=HTML,
         one_users=False,

@@ -11,19 +11,21 @@ from msgspec import Meta, Struct
 from stateward.codec import check_key, encode, encode_document
 from stateward.errors import KeyReusedError
 from stateward.kinds import THREAD
+from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
     Absent,
+    Applied,
     Conflict,
+    Duplicate,
     Fetched,
     Head,
     Log,
     NotDroppedSince,
+    Outcome,
     Put,
 )
 from stateward.server.openai_error import CONVERSATIONS as PATH
-from stateward.server.openai_items import (
-    checked_items,
-)
+from stateward.server.openai_items import checked_items
 from stateward.server.reply import Reply
 from stateward.server.rest import Whom, answer, missing, whose
 from stateward.server.route import KEY, RETRIES, RestCall, RestRoute, RouteDeed
@@ -48,13 +50,13 @@ class ConversationBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MetadataBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is put in the place of all the metadata that there is; null: none."""
+    """The metadata that replaces all existing metadata; null: none."""
 
     metadata: Metadata | None
 
 
 class ConversationShown(Struct, frozen=True):
-    """A conversation, as OpenAI tells it."""
+    """A conversation, in OpenAI's format."""
 
     id: str
     created_at: int  # seconds since the epoch
@@ -110,13 +112,29 @@ async def _create(call: RestCall) -> Reply:
     check_key(key, None)
     metadata = body.metadata or {}
     thread = call.store.thread(_new_id(call, key), owner)
+    handle = thread.handle
+    put = Put(VARS, encode_document({METADATA: metadata}, handle.scope.limits))
     if items:
-        done = await thread.append(*items, key=key, vars={METADATA: metadata})
-        again = done.status == "duplicate"
+        outcome = await handle.append(items, key, (Absent(),), (put,), keep=False)
+        assert not isinstance(outcome, Suppressed)
     else:
-        again = await _begun(thread, metadata, key)
-    headers = {"idempotent-replayed": "true"} if again else {}
-    return answer(conversation_of(thread, await existing(thread)), headers=headers)
+        outcome = await handle.commit((put,), (Absent(),))
+    if isinstance(outcome, Applied):
+        return answer(ConversationShown(thread.id, int(outcome.at), metadata))
+    return await _created_before(thread, outcome, metadata, key, has_items=bool(items))
+
+
+async def _created_before(
+    thread: Thread, outcome: Outcome, metadata: dict[str, str], key: str | None, *, has_items: bool
+) -> Reply:
+    """What a request with the same key has made; or this very one, at an earlier try."""
+    if not isinstance(outcome, Conflict):
+        stored(outcome, thread.handle.entity)
+    shown = conversation_of(thread, await existing(thread))
+    if isinstance(outcome, Conflict) and (has_items or shown.metadata != metadata):
+        raise KeyReusedError(f"the key {key!r} was used for another conversation")
+    again = not (isinstance(outcome, Duplicate) and outcome.own)
+    return answer(shown, headers={"idempotent-replayed": "true"} if again else {})
 
 
 def _new_id(call: RestCall, key: str | None) -> str:
@@ -125,19 +143,6 @@ def _new_id(call: RestCall, key: str | None) -> str:
     user = call.asker.user or call.query.user
     name = world.new_id() if key is None else encode([user, key], "the key")
     return f"conv_{blake2b(name.encode(), digest_size=24).hexdigest()}"
-
-
-async def _begun(thread: Thread, metadata: dict[str, str], key: str | None) -> bool:
-    """Begin it without an item; true: a request with the same key has done so before."""
-    handle = thread.handle
-    put = Put(VARS, encode_document({METADATA: metadata}, handle.scope.limits))
-    outcome = await handle.commit((put,), (Absent(),))
-    if not isinstance(outcome, Conflict):
-        stored(outcome, handle.entity)
-        return False
-    if conversation_of(thread, await existing(thread)).metadata != metadata:
-        raise KeyReusedError(f"the key {key!r} was used for a conversation with other metadata")
-    return True
 
 
 async def _retrieve(call: RestCall) -> Reply:
@@ -177,7 +182,7 @@ CONVERSATIONS = (
         PATH,
         "write",
         _create,
-        "Begin a conversation, as OpenAI's clients do",
+        "Create a conversation, as OpenAI's clients do",
         ConversationShown,
         Whom,
         ConversationBody,
@@ -188,7 +193,7 @@ CONVERSATIONS = (
         _C,
         "read",
         _retrieve,
-        "A conversation and its metadata",
+        "Get a conversation and its metadata",
         ConversationShown,
         Whom,
         deed=RouteDeed("thread read", THREAD, "conversation", reads=True),

@@ -209,8 +209,8 @@ async def _put(call: RestCall) -> Reply:
         if expect is None:
             raise Refusal(
                 428,
-                "say what this replaces: If-Match with the ETag that you have read, If-Match: * "
-                "for whatever is there, or If-None-Match: * to create it",
+                "name the version to replace: If-Match with the ETag that you have read, "
+                "If-Match: * for any version, or If-None-Match: * to create it",
             )
         try:
             written = await handle.put(call.body, expect=expect)
@@ -292,13 +292,13 @@ def _routes(
     value = dict[str, Any]
     match = (MATCH, NONE_MATCH)
     return (
-        RestRoute("GET", under, "read", _list, f"{what} by name", Page[NamedDocument], names),
+        RestRoute("GET", under, "read", _list, f"List {what} by name", Page[NamedDocument], names),
         RestRoute(
             "GET",
             one,
             "read",
             _get,
-            f"One of {what}, now or as it was",
+            f"Get one of {what}, now or at an earlier time",
             value,
             get,
             headers=(NONE_MATCH,),
@@ -345,7 +345,7 @@ def _routes(
             f"{one}/history",
             "read",
             _history,
-            f"What one of {what} is and was",
+            f"List the versions of one of {what}",
             Page[PastVersion],
             history,
         ),
@@ -354,7 +354,7 @@ def _routes(
             f"{one}/diff",
             "read",
             _diff,
-            f"What changed in one of {what} from one version to another",
+            f"Compare two versions of one of {what}",
             DocumentDiff,
             diff,
         ),
@@ -363,7 +363,7 @@ def _routes(
             f"{one}/undo",
             "write",
             _undo,
-            f"Make one of {what} what it was",
+            f"Restore an earlier version of one of {what}",
             value,
             whom,
             UndoBody,

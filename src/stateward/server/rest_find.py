@@ -117,7 +117,7 @@ FIND = (
         "/v1/find",
         "operate",
         _find,
-        "What has this id, belongs to this user, or was done under this correlation id",
+        "Find by id, by user or by correlation id",
         FindAnswer,
         FindQuery,
         one_users=False,

@@ -82,7 +82,7 @@ JOURNALS = (
         f"{_J}/changes",
         "read",
         _journal_changes,
-        "Every event after a place, and those that come",
+        "Stream every event after a cursor, and new ones as they arrive",
         MessageEvent,
         ChangesQuery,
         headers=(LAST_EVENT,),

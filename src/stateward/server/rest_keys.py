@@ -51,7 +51,7 @@ class KeyBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KeyShown(Struct, frozen=True):
-    """A key: all but the secret itself, which nobody knows."""
+    """A key, without its secret, which is not stored."""
 
     id: str
     scope: str
@@ -66,7 +66,7 @@ class KeyShown(Struct, frozen=True):
 
 
 class OwnKey(Struct, frozen=True):
-    """What the key permits that asks: `namespaces` null: every one; `user` null: everybody's."""
+    """What the key of this request permits; `namespaces` null: all; `user` null: all users."""
 
     name: str  # the key's id, or the subject of the token
     scope: str
@@ -76,7 +76,7 @@ class OwnKey(Struct, frozen=True):
 
 
 class KeyMade(Struct, frozen=True):
-    """A new key in full, told this once."""
+    """A new key in full, returned only once."""
 
     key: str
     about: KeyShown
@@ -153,7 +153,9 @@ async def _revoke(call: RestCall) -> Reply:
 async def _store(call: RestCall, commit: Commit) -> None:
     outcome = (await call.store.sections["workflows"].execute((commit,)))[0]
     if not isinstance(outcome, Applied):
-        raise StateConflictError("somebody else changed this key at the same time", current=outcome)
+        raise StateConflictError(
+            "this key was changed at the same time; try again", current=outcome
+        )
 
 
 KEYS = (
@@ -162,7 +164,7 @@ KEYS = (
         "/v1/key",
         "read",
         _own,
-        "What the key permits that asks",
+        "Get the permissions of the key that makes the request",
         OwnKey,
         anywhere=True,
     ),
@@ -171,7 +173,7 @@ KEYS = (
         "/v1/keys",
         "admin",
         _list,
-        "Keys by id",
+        "List keys by id",
         Page[KeyShown],
         KeysQuery,
         one_users=False,
@@ -181,7 +183,7 @@ KEYS = (
         "/v1/keys",
         "admin",
         _create,
-        "Make a key; it is told this once",
+        "Create a key; it is shown only in this response",
         KeyMade,
         body=KeyBody,
         status=201,
@@ -193,7 +195,7 @@ KEYS = (
         "/v1/keys/{key}/revoke",
         "admin",
         _revoke,
-        "Revoke a key; it is refused five seconds later at most",
+        "Revoke a key; it is refused within five seconds",
         KeyShown,
         one_users=False,
         deed=RouteDeed("key revoke", API_KEY, "key", namespace=OWN_NAMESPACE),

@@ -66,7 +66,7 @@ class ComparedKnowledge(Struct, frozen=True):
 
 
 class KnowledgeShown(Struct, frozen=True):
-    """What an agent was given when it said a turn, as `Store.knew` tells."""
+    """What an agent was given when it wrote a turn, as `Store.knew` returns it."""
 
     thread: str
     version: int
@@ -197,7 +197,7 @@ KNOWLEDGE = (
         "/v1/threads/{thread}/knew/{version}",
         "read",
         _knew,
-        "What an agent was given when it said the turn of a message",
+        "Get what the agent was given when it wrote the turn of a message",
         KnowledgeShown,
         KnewQuery,
         deed=RouteDeed("thread read", THREAD, "thread", reads=True),

@@ -89,7 +89,7 @@ async def _break(call: RestCall) -> Reply:
         return Reply(204)
     if not head.exists:
         raise missing("lock", call.path["lock"])
-    raise Refusal(409, "that lease was given back or taken over meanwhile: look again")
+    raise Refusal(409, "that lease was released or taken over: check again")
 
 
 LOCKS = (
@@ -98,7 +98,7 @@ LOCKS = (
         "/v1/locks",
         "read",
         _locks,
-        "Who holds locks, or leads names",
+        "List locks and leaders with their holders",
         Page[LockShown],
         LocksQuery,
         one_users=False,
@@ -108,7 +108,7 @@ LOCKS = (
         "/v1/locks/{lock}/break",
         "operate",
         _break,
-        "Take a lock from whoever holds it with that token",
+        "Break a lock that is held with this token",
         None,
         body=BreakBody,
         status=204,

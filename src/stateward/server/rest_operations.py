@@ -31,7 +31,7 @@ class VerifyQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LogCheck(Struct, frozen=True):
-    """Whether the log is the one that was written, as `OperationsLog.verify` tells."""
+    """Whether the log is intact, as `OperationsLog.verify` returns it."""
 
     ok: bool
     entries: int
@@ -82,7 +82,7 @@ OPERATIONS_LOG = (
         _L,
         "operate",
         _list,
-        "What was done by hand, the newest first",
+        "List manual changes, newest first",
         Page[LoggedOperation],
         LogQuery,
         one_users=False,
@@ -92,7 +92,7 @@ OPERATIONS_LOG = (
         f"{_L}/verify",
         "operate",
         _verify,
-        "Whether anybody has tampered with the log",
+        "Check the operations log for tampering",
         LogCheck,
         VerifyQuery,
         one_users=False,
@@ -102,7 +102,7 @@ OPERATIONS_LOG = (
         f"{_L}/export",
         "operate",
         _export,
-        "The whole log with its hashes, one JSON object a line",
+        "Export the operations log with its hashes, one JSON object per line",
         str,
         gives=LINES,
         one_users=False,

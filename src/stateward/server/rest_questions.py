@@ -58,7 +58,7 @@ QUESTIONS = (
         "/v1/waiting",
         "read",
         _waiting,
-        "What workflows ask and wait for, the oldest first",
+        "List the open questions of workflows, oldest first",
         Page[OpenQuestion],
         WaitingQuery,
     ),

@@ -69,6 +69,6 @@ ROUTES = (
     *SIGNALS,
     *AUDITS,
     RestRoute(
-        "GET", "/v1/openapi.json", "read", _openapi, "This API as OpenAPI 3.1", dict[str, Any]
+        "GET", "/v1/openapi.json", "read", _openapi, "Get this API as OpenAPI 3.1", dict[str, Any]
     ),
 )

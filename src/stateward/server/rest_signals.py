@@ -38,7 +38,7 @@ SIGNALS = (
         "/v1/signals",
         "read",
         _signals,
-        "What the processes measured over time, and whom it concerned",
+        "Get what the processes measured over time, and what it concerned",
         Signals,
         SignalsQuery,
         one_users=False,

@@ -66,7 +66,7 @@ async def _namespaces(call: RestCall) -> Reply:
     stack, asker = call.store.sections["workflows"].stack, call.asker
     await stack.ready()
     if not isinstance(stack.engine, Namespaces):
-        raise InvalidInput("the service's store does not say which namespaces it has")
+        raise InvalidInput("the service's store cannot list its namespaces")
     names = await stack.engine.namespaces()
     if asker.namespaces is not None:
         names = [name for name in names if name in asker.namespaces]
@@ -79,7 +79,7 @@ STORAGE = (
         "/v1/storage",
         "operate",
         _storage,
-        "How much there is of each kind, and how large the store is",
+        "Count what the namespace holds, by kind, and get the size of the store",
         StorageShown,
         one_users=False,
     ),
@@ -88,7 +88,7 @@ STORAGE = (
         "/v1/storage/largest",
         "operate",
         _largest,
-        "The longest of the conversations that were touched last",
+        "List the longest of the most recently changed conversations",
         LargestThreads,
         LargestQuery,
         one_users=False,
@@ -98,7 +98,7 @@ STORAGE = (
         "/v1/namespaces",
         "operate",
         _namespaces,
-        "Which namespaces there are that the key is for",
+        "List the namespaces that the key has access to",
         NamespaceNames,
         one_users=False,
     ),

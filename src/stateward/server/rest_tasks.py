@@ -81,15 +81,15 @@ async def _cancel_task(call: RestCall) -> Reply:
 _T = "/v1/tasks/{task}"
 TASKS = (
     RestRoute(
-        "GET", "/v1/tasks", "read", _tasks, "Tasks, the newest first", Page[TaskInfo], TasksQuery
+        "GET", "/v1/tasks", "read", _tasks, "List tasks, newest first", Page[TaskInfo], TasksQuery
     ),
-    RestRoute("GET", _T, "read", _task_shown, "How a task stands", TaskInfo, Whom),
+    RestRoute("GET", _T, "read", _task_shown, "Get a task", TaskInfo, Whom),
     RestRoute(
         "POST",
         f"{_T}/retry",
         "operate",
         _retry_task,
-        "Let a failed or cancelled task run again",
+        "Run a failed or cancelled task again",
         TaskInfo,
         Whom,
         deed=RouteDeed("task retry", TASK, "task"),
@@ -99,7 +99,7 @@ TASKS = (
         f"{_T}/cancel",
         "operate",
         _cancel_task,
-        "Let a task never run, or have run in vain",
+        "Cancel a task; if it is running, discard its result",
         TaskInfo,
         Whom,
         ReasonBody,

@@ -28,14 +28,14 @@ class UsersQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UserShown(Struct, frozen=True):
-    """Somebody who has anything here, and how many things that are."""
+    """A user who owns anything here, and how much."""
 
     id: str
     entities: int
 
 
 class UserKinds(Struct, frozen=True):
-    """How much somebody has of each kind."""
+    """How much a user has, by kind."""
 
     id: str
     kinds: dict[str, int]
@@ -89,7 +89,7 @@ USERS = (
         "/v1/users",
         "operate",
         _users,
-        "Everybody who has anything here, by id",
+        "List users by id",
         Page[UserShown],
         UsersQuery,
         one_users=False,
@@ -99,7 +99,7 @@ USERS = (
         "/v1/users/{user}",
         "read",
         _user,
-        "How much somebody has of each kind",
+        "Count what a user has, by kind",
         UserKinds,
     ),
     RestRoute(
@@ -107,7 +107,7 @@ USERS = (
         "/v1/users/{user}/export",
         "operate",
         _export,
-        "All that belongs to a user, one JSON object a line",
+        "Export everything that belongs to a user, one JSON object per line",
         str,
         gives=LINES,
         one_users=False,
@@ -118,7 +118,7 @@ USERS = (
         "/v1/users/{user}/erase",
         "operate",
         _erase,
-        "Remove all that belongs to a user, for good",
+        "Permanently remove everything that belongs to a user",
         ErasureReceipt,
         one_users=False,
         deed=RouteDeed("user erase", USER, "user", makes_room=True),

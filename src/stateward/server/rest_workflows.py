@@ -69,7 +69,7 @@ class StartBody(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class StepForkBody(Struct, frozen=True, forbid_unknown_fields=True):
-    """The id of the new workflow, and the recorded step before which it stands."""
+    """The id of the new workflow, and the recorded step to fork before."""
 
     to: str
     at_step: str
@@ -179,17 +179,17 @@ WORKFLOWS = (
         "/v1/workflows",
         "read",
         _workflows,
-        "Workflows, the newest first",
+        "List workflows, newest first",
         Page[WorkflowInfo],
         WorkflowsQuery,
     ),
-    RestRoute("GET", _W, "read", _workflow_shown, "How a workflow stands", WorkflowInfo, Whom),
+    RestRoute("GET", _W, "read", _workflow_shown, "Get a workflow", WorkflowInfo, Whom),
     RestRoute(
         "GET",
         f"{_W}/records",
         "read",
         _records,
-        "What a workflow recorded: steps with their results, signals, waits",
+        "List a workflow's records: steps with their results, signals, waits",
         Page[WorkflowRecord],
         RecordsQuery,
     ),
@@ -198,7 +198,7 @@ WORKFLOWS = (
         _W,
         "operate",
         _delete,
-        "Forget a workflow that is not driven",
+        "Delete a workflow that no process is driving",
         None,
         Whom,
         status=204,
@@ -210,7 +210,7 @@ WORKFLOWS = (
         f"{_W}/start",
         "write",
         _start,
-        "Begin a workflow, for a worker to drive",
+        "Start a workflow, for a worker to drive",
         ChangeMade,
         Whom,
         StartBody,
@@ -221,7 +221,7 @@ WORKFLOWS = (
         f"{_W}/signals/{{signal}}",
         "write",
         _signal,
-        "Tell a workflow what it waits for",
+        "Send a signal to a workflow",
         ChangeMade,
         Whom,
         ValueBody,
@@ -234,7 +234,7 @@ WORKFLOWS = (
         f"{_W}/cancel",
         "operate",
         _cancel,
-        "End a workflow and its children",
+        "Cancel a workflow and its children",
         ChangeMade,
         Whom,
         ReasonBody,
@@ -246,7 +246,7 @@ WORKFLOWS = (
         f"{_W}/retry",
         "operate",
         _retry,
-        "Go on with a workflow that failed or was cancelled",
+        "Resume a workflow that failed or was cancelled",
         ChangeMade,
         Whom,
         one_users=False,
@@ -257,7 +257,7 @@ WORKFLOWS = (
         f"{_W}/fork",
         "operate",
         _fork,
-        "Begin another workflow that stands before a step of this one",
+        "Fork a workflow: start another one from before one of its steps",
         Begun,
         Whom,
         StepForkBody,

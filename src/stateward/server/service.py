@@ -87,7 +87,7 @@ class Application:
     ) -> None:
         if len(store.sections.stacks) > 1:
             raise InvalidInput(
-                "a service stands before one store: serve the stores of a layered one by themselves"
+                "a service serves one store: serve the stores of a layered store separately"
             )
         scope = store.sections["workflows"]
         self._store = store
@@ -243,7 +243,7 @@ class Application:
         try:
             asker.require(route.scope)
             if asker.user is not None and not route.one_users:
-                raise NotPermitted("this key is for one user, and this is not one user's alone")
+                raise NotPermitted("this key is for one user, and this does not belong to one user")
             own = self._namespace
             namespace = namespace_of(asker, headers, own, needed=not route.anywhere)
             body = None

@@ -41,7 +41,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     def __post_init__(self) -> None:
         if self.insecure_local and not is_loopback(self.host):
-            raise InvalidInput("--insecure-local is for this machine alone: leave out --host")
+            raise InvalidInput("--insecure-local only works on this machine: leave out --host")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidInput("--tls-cert and --tls-key belong together")
         if self.largest_body < 1024 or self.body_seconds <= 0:
@@ -70,7 +70,7 @@ def read_settings(
         section, _, key = name.rpartition(".")
         (said.setdefault(section, {}) if section else said)[key] = value
     if "jwt" in said and not {"jwks", "audience"} <= said["jwt"].keys():
-        raise InvalidInput(f"{where}tokens need jwks and audience (--jwks, --audience): say both")
+        raise InvalidInput(f"{where}tokens need both jwks and audience (--jwks, --audience)")
     try:
         return msgspec.convert(said, ServeSettings)
     except msgspec.ValidationError as error:

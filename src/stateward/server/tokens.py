@@ -47,7 +47,7 @@ class JwtSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 f"{f', not {unknown[0]!r}' if unknown else ''}"
             )
         if not self.jwks or not self.audience:
-            raise InvalidInput("jwks and audience belong together: say both, or neither")
+            raise InvalidInput("jwks and audience belong together: pass both, or neither")
         if not 0 <= self.leeway <= 300:
             raise InvalidInput(f"leeway is in seconds from 0 to 300, not {self.leeway:g}")
         if not 1 <= self.pause_seconds <= self.refresh_seconds <= 86_400:
@@ -57,9 +57,9 @@ class JwtSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         if self.namespace is not None:
             check_id(self.namespace, "a namespace")
         elif not self.namespace_claim:
-            raise InvalidInput("say namespace_claim, or the namespace of all tokens")
+            raise InvalidInput("set namespace_claim, or the namespace of all tokens")
         if not self.scope_claim:
-            raise InvalidInput("say scope_claim: a token without a scope may do nothing")
+            raise InvalidInput("set scope_claim: a token without a scope permits nothing")
 
 
 class Tokens:
@@ -117,7 +117,7 @@ class Tokens:
         import jwt
 
         if len(token) > LONGEST_TOKEN or token.count(".") != 2 or not token.isascii():
-            _refuse("it is no JSON Web Token")
+            _refuse("it is not a JSON Web Token")
         settings = self._settings
         try:
             header = jwt.get_unverified_header(token)
@@ -144,7 +144,7 @@ class Tokens:
         except Unfetched as error:
             raise Refusal(
                 503,
-                "the service cannot get the keys that tokens are checked with; its log says why",
+                "the service cannot fetch the keys for verifying tokens; its log says why",
                 **{"retry-after": str(max(1, round(settings.pause_seconds)))},
             ) from error
         except jwt.ExpiredSignatureError:
@@ -174,7 +174,7 @@ class Tokens:
             check_id(asker.who, "who does it")
             return asker
         except InvalidInput:
-            _refuse("a claim that says whose state it is about is missing or cannot be used")
+            _refuse("a claim that identifies the user is missing or invalid")
 
     def _scope_of(self, claims: Mapping[str, Any]) -> str:
         """The highest of those that it has: each permits what those before it do."""

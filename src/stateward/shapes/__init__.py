@@ -192,7 +192,7 @@ def translate(
     target = TARGETS.get(shape)
     if target is None:
         known = ", ".join(repr(name) for name in get_args(Shape))
-        raise InvalidInput(f"there is no shape {shape!r}; known are {known}")
+        raise InvalidInput(f"there is no shape {shape!r}; there are: {known}")
     read = [_read(message) for message in messages]
     kept = [target.kept(saids[0]) if saids else None for saids in read]
     if all(own is message for own, message in zip(kept, messages, strict=True)):
@@ -206,7 +206,7 @@ def translate(
                 said.role = role
                 known_saids.append(said)
             elif said.parts or said.shape == "":
-                why = f"nobody knows the role {said.role!r}" if said.role else "of no known shape"
+                why = f"unknown role {said.role!r}" if said.role else "of no known shape"
                 sources.lose_message(home, "message", why)
     written = target.write(paired(known_saids, sources, target.ids), sources)
     lost = sorted(sources.lost, key=lambda each: (each.number, each.part))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter, deque
 from collections.abc import Sequence
 from hashlib import blake2b
 from re import Pattern
@@ -23,26 +24,26 @@ def paired(saids: Sequence[Said], sources: Sources, ids: Pattern[str]) -> list[S
     """
     turns = _merged([said for said in saids if said.parts])
     open_calls: dict[str, tuple[int, int]] = {}  # turn and place, by id
-    unnamed: dict[str, list[str]] = {}  # ids that were made, by the tool's name
-    answers: dict[
-        int, list[SaidPart]
-    ] = {}  # by the turn that calls, in the order in which they came
+    known: dict[str, str] = {}  # ids of calls, by their digest: another target may have used that
+    made_ids = MadeIds()
+    unnamed: dict[str, deque[str]] = {}  # ids that were made, by the tool's name
+    answers: dict[int, list[SaidPart]] = {}  # by the turn that calls, in the order they came
     answered: set[tuple[int, int]] = set()
-    taken: set[str] = set()
     for at, turn in enumerate(turns):
         for place, part in enumerate(turn.parts):
             if isinstance(part, CallPart) and turn.role == "assistant":
                 id = part.id
                 if not id:
-                    id = _made_id(part, place, taken)
-                    unnamed.setdefault(part.name, []).append(id)
-                taken.add(id)
+                    id = made_ids.make(part, place)
+                    unnamed.setdefault(part.name, deque()).append(id)
+                made_ids.taken.add(id)
                 open_calls[id] = (at, place)
+                known[digest(id)] = id
                 turn.parts[place] = sources.exchange(part, replace(part, id=id))
             elif isinstance(part, ResultPart):
                 made = unnamed.get(part.name)
-                id = part.id or (made.pop(0) if made else "")
-                id = id if id in open_calls else _known_by_digest(id, open_calls)
+                id = part.id or (made.popleft() if made else "")
+                id = id if id in open_calls else known.get(id, id)
                 where = open_calls.pop(id, None)
                 if where is None:
                     why = "its call is not in the conversation, or was answered before"
@@ -78,45 +79,47 @@ def paired(saids: Sequence[Said], sources: Sources, ids: Pattern[str]) -> list[S
 def _merged(saids: Sequence[Said]) -> list[Said]:
     """One message for each answer of the model, also where its shape cuts answers into pieces."""
     found: list[Said] = []
+    only_words = False  # in the last one found
     for said in saids:
-        last = found[-1] if found else None
-        if last is not None and last.role == said.role == "assistant" and _belong(last, said):
-            found[-1] = replace(last, parts=[*last.parts, *said.parts])
+        words = all(isinstance(part, TextPart) for part in said.parts)
+        if found and _belong(found[-1], said, only_words and words):
+            found[-1].parts.extend(said.parts)
+            only_words = only_words and words
         else:
             found.append(replace(said, parts=list(said.parts)))
+            only_words = words
     return found
 
 
-def _belong(one: Said, other: Said) -> bool:
+def _belong(one: Said, other: Said, only_words: bool) -> bool:
+    if not one.role == other.role == "assistant":
+        return False
     if one.turn and one.turn == other.turn:
         return True
-    words = all(isinstance(part, TextPart) for part in (*one.parts, *other.parts))
-    return one.shape == other.shape == ITEMS and not words
+    return one.shape == other.shape == ITEMS and not only_words
 
 
-def _made_id(part: CallPart, place: int, taken: set[str]) -> str:
-    """The same in every window of a conversation: from what is called, and where in its message."""
-    called = json.dumps([place, part.name, part.arguments], sort_keys=True, default=str)
-    id = digest(called)
-    number = 2
-    while id in taken:
-        id = digest(f"{called} {number}")
-        number += 1
-    return id
+class MadeIds:
+    """Ids of calls that have none."""
+
+    def __init__(self) -> None:
+        self.taken: set[str] = set()
+        self._equal: Counter[str] = Counter()
+
+    def make(self, part: CallPart, place: int) -> str:
+        """The same in every window of a conversation: from what is called, and where it stands."""
+        called = json.dumps([place, part.name, part.arguments], sort_keys=True, default=str)
+        while True:
+            self._equal[called] += 1
+            number = self._equal[called]
+            id = digest(called if number == 1 else f"{called} {number}")
+            if id not in self.taken:
+                return id
 
 
 def digest(id: str) -> str:
     """An id that every provider takes."""
     return "call_" + blake2b(id.encode("utf-8", "replace"), digest_size=12).hexdigest()
-
-
-def _known_by_digest(id: str, open_calls: dict[str, tuple[int, int]]) -> str:
-    """The call that a target with other ids has answered."""
-    if id.startswith("call_"):
-        for known in open_calls:
-            if digest(known) == id:
-                return known
-    return id
 
 
 def _fitted(part: SaidPart, sources: Sources, ids: Pattern[str]) -> SaidPart:

@@ -58,7 +58,7 @@ class Sources:
         """The message that these parts are, all of them, if it is one of the target's shape."""
         home = self.home(parts[0])
         message = self._kept[home]
-        if message is None:
+        if message is None or len(parts) != self._sizes[home]:
             return None
         whole = [(home, place) for place in range(self._sizes[home])]
         return message if [self._places[id(part)] for part in parts] == whole else None
@@ -161,9 +161,10 @@ def alternated(
         last = segments[-1] if segments else None
         stored = own is not None and sources.is_stored(parts)
         if last is not None and last.role == role and not (last.stored and stored):
-            segments[-1] = Segment(role, last.blocks + found)
+            last.blocks.extend(found)
+            last.own, last.stored = None, False
         else:
-            segments.append(Segment(role, found, own, stored))
+            segments.append(Segment(role, list(found), own, stored))
     return [
         {"role": each.role, held: each.blocks} if each.own is None else each.own
         for each in segments

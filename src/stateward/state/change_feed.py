@@ -50,8 +50,8 @@ def cursors_of(text: str | None) -> dict[str, KindCursor]:
         return cursors
     except (ValueError, AttributeError, msgspec.MsgspecError, InvalidInput) as error:
         raise InvalidInput(
-            f"{shown(text)} is no cursor of a feed of changes; pass the cursor of the change that "
-            "you have dealt with last"
+            f"{shown(text)} is not a cursor of a change feed; pass the cursor of the last change "
+            "that you have processed"
         ) from error
 
 

@@ -32,7 +32,8 @@ class Cron:
             self._parser.CronSim(expression, datetime.fromtimestamp(0, UTC))
         except self._parser.CronSimError as error:
             raise InvalidInput(
-                f"{expression!r} is no cron expression ({str(error).lower()}): it has the fields "
+                f"{expression!r} is not a cron expression ({str(error).lower()}): it has the "
+                "fields "
                 "minute, hour, day of month, month and day of week, e.g. '0 3 * * 1-5'"
             ) from error
 

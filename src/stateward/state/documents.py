@@ -71,7 +71,7 @@ class Again(Struct, frozen=True):
 
 
 class DocumentHandle(Generic[T]):
-    """One document that is or will be there. Making a handle asks the store nothing.
+    """One document, which need not exist. Creating a handle does no I/O.
 
     With a `type` (a dataclass, a TypedDict, a msgspec struct or a Pydantic model) it is read and
     written as an object of that type; what does not fit raises `InvalidInput`.
@@ -97,11 +97,11 @@ class DocumentHandle(Generic[T]):
     async def get(
         self, *, at: datetime | float | None = None, version: int | None = None
     ) -> Document[T]:
-        """The document as it is now, was at a time, or was in an earlier version.
+        """Read the document: as it is now, at a time, or in an earlier version.
 
-        A missing one is `{}` with version 0. The time is the store's. Versions are those of the
-        document that is there now: one that was removed and put again begins anew. Raises
-        `NotKept` for what is not kept.
+        A missing document is `{}` with version 0. Times are those of the store's clock. Versions
+        count from the document's creation: one that was removed and put again starts over. Raises
+        `NotKept` for history that is not kept.
         """
         if at is None and version is None:
             fetched = await self._handle.fetch(documents=(self._name,))
@@ -110,7 +110,7 @@ class DocumentHandle(Generic[T]):
         return self._typed(known.document())
 
     async def history(self, *, limit: int | None = None) -> AsyncIterator[DocumentVersion[T]]:
-        """What the document is and was, the newest first, as far back as it is kept."""
+        """Yield the versions of the document, newest first, as far back as they are kept."""
         most = None if limit is None else check_count(limit, "limit")
         past = await self._past(lambda past: most is not None and len(past.versions) > most)
         for known in past.numbered()[:most]:
@@ -120,10 +120,10 @@ class DocumentHandle(Generic[T]):
             yield cast("DocumentVersion[T]", listed)
 
     async def diff(self, a: int | Document[T], b: int | Document[T] | None = None) -> list[Json]:
-        """What changed from `a` to `b` (versions, or documents; None: as it is now).
+        """Return what changed from `a` to `b` (versions, or documents; None: the current one).
 
-        A JSON patch (RFC 6902): a list of operations that make `b` of `a`, each of which also says
-        what `was` there. Empty if nothing changed.
+        A JSON patch (RFC 6902): a list of operations that turn `a` into `b`, each with what `was`
+        there before. Empty if nothing changed.
         """
         versions = [
             check_version(each)
@@ -139,10 +139,11 @@ class DocumentHandle(Generic[T]):
     async def undo(
         self, *, to: int | None = None, at: datetime | float | None = None
     ) -> Document[T]:
-        """Make the document what it was: before its last change, in a version, or at a time.
+        """Restore the document: to before its last change, to a version, or to a time.
 
-        That is a new version; what was missing then is removed. Raises `StateConflictError` if
-        somebody else changes it meanwhile, and `NotKept` for what is not kept.
+        The result is a new version; if the document was missing then, it is removed. Raises
+        `StateConflictError` if it is changed concurrently, and `NotKept` for history that is not
+        kept.
         """
         if to is None and at is None:
             past = await self._past(lambda past: len(past.versions) > 1)
@@ -212,9 +213,9 @@ class DocumentHandle(Generic[T]):
         return document(fetched.documents.get(self._name)), fetched.head.life
 
     async def put(self, value: T, *, expect: int | Document[T] | None = None) -> Document[T]:
-        """Replace the document, whatever it was, or only if it is still at `expect`.
+        """Replace the document, or, with `expect`, only if it is still at that version.
 
-        Raises `StateConflictError` if it is not; then nothing was written.
+        Otherwise raises `StateConflictError`, and nothing is written.
         """
         checks = () if expect is None else (self._at(expect),)
         op = self._scope.world.new_op()
@@ -233,13 +234,13 @@ class DocumentHandle(Generic[T]):
         retries: int = 3,
         within: float = 2.0,
     ) -> Document[T]:
-        """Change the document by a function of what it is now; no other change gets lost.
+        """Change the document with a function of its current value, without losing other changes.
 
-        `change` gets a copy and returns the new value, or changes the copy and returns None.
-        If somebody else was faster it runs again on what is there by then: at least `retries`
-        times and as often as fits into `within` seconds, after random, growing pauses; then
-        `StateConflictError`. `conflict="raise"` raises at once. A function `conflict(base, mine,
-        theirs)` merges instead of running `change` again.
+        `change` gets a copy and returns the new value, or changes the copy and returns None. After
+        a concurrent change it runs again on the new value: at least `retries` times, and as often
+        as fits into `within` seconds, after random, growing pauses; then raises
+        `StateConflictError`. `conflict="raise"` raises immediately. A function `conflict(base,
+        mine, theirs)` merges instead of running `change` again.
         """
         merge = self._plain_merge(conflict) if callable(conflict) else conflict
         changed = await self._update(self._plain_change(change), merge, retries, within)
@@ -373,9 +374,9 @@ class DocumentHandle(Generic[T]):
     async def delete(
         self, *, expect: int | Document[T] | None = None, forget: bool = False
     ) -> None:
-        """Remove the document; nothing happens if it is missing.
+        """Remove the document. Does nothing if it is missing.
 
-        Its history stays, for as long as it is kept. With `forget` that goes too, at once.
+        Its history stays for as long as it is kept; with `forget`, it is removed immediately.
         """
         checks = () if expect is None else (self._at(expect),)
         if forget and self._is_permanent:

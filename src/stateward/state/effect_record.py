@@ -129,8 +129,8 @@ def ended(
     recorded = decode(values[CALL].json)["fingerprint"] if CALL in values else None
     if call is not None and recorded and call.fingerprint and recorded != call.fingerprint:
         raise KeyReusedError(
-            f"the effect {entity.id!r} was already used with other arguments; a new act needs a "
-            "call id of its own"
+            f"the effect {entity.id!r} was already used with other arguments; a new effect needs "
+            "a new call id"
         )
     if head.status == DONE:
         return Ended(value_of(entity, values[RESULT].json))
@@ -182,10 +182,11 @@ def is_uncertain(error: BaseException) -> bool:
 def unknown_effect(entity: Entity) -> EffectUnknown:
     """What a caller is told who may not repeat it."""
     return EffectUnknown(
-        f"nobody knows whether the effect {entity.id!r} happened: it was begun, and its end was "
-        "not recorded. It was not repeated, and must not be. Look at the service that it was meant "
-        f"for, then say what is true: store.effect({entity.id!r}).resolve('done', result=...), "
-        "'failed' or 'not done' (or: stateward effect resolve). To have it decided next time, pass "
+        f"it is unknown whether the effect {entity.id!r} happened: it was started, and its "
+        "outcome was not recorded. It was not repeated, and must not be. Check with the service "
+        f"that it called, then record the outcome: store.effect({entity.id!r}).resolve('done', "
+        "result=...), "
+        "'failed' or 'not done' (or: stateward effect resolve). To resolve it automatically, pass "
         "reconcile=, or keyed=True if the service takes idempotency_key()",
         effect=entity.id,
         key=key_of(entity),

@@ -319,12 +319,12 @@ class EffectRun:
 
 
 class Effect:
-    """An effect by its id: looked at, decided, removed. Making a handle asks the store nothing."""
+    """A handle on an effect by its id, to inspect, resolve or delete it. Creation does no I/O."""
 
     def __init__(self, scope: Scope, id: str, retain: float | None) -> None:
         if effect_parts(check_id(id, "the id of an effect")) is None:
             raise InvalidInput(
-                f"{id!r} is no effect's id, which looks like 'thread/<thread>/<call>'; "
+                f"{id!r} is not the id of an effect, which looks like 'thread/<thread>/<call>'; "
                 "store.effects() lists them"
             )
         self._handle = Handle(scope, Entity(scope.namespace, EFFECT, id))
@@ -335,7 +335,7 @@ class Effect:
         return self._handle.entity.id
 
     async def info(self) -> EffectInfo | None:
-        """What is known of it; None if it does not exist."""
+        """Return what is known about the effect; None if it does not exist."""
         # Nothing is written: who refuses knows, by the engine's clock, whether somebody has it.
         outcome = await self._handle.commit((NOT_BEGUN,), (Unheld(), NOWHERE), reading=READING)
         if not isinstance(outcome, Held | Conflict):
@@ -353,12 +353,12 @@ class Effect:
         error: str = "",
         by: str = "a person",
     ) -> EffectInfo:
-        """Say what became of an effect that is unknown, or failed.
+        """Record the outcome of an effect that is unknown or failed.
 
-        "done": it happened, and every call gets `result`. "failed": it did not and will not; every
-        call raises `error`, as a `Permanent`. "not done": it did not happen; the next call carries
-        it out. `by` is kept with it. Raises `LeaseHeld` while somebody has it in hand, and
-        `StateConflictError` if it is done.
+        "done": it happened, and every call gets `result`. "failed": it did not happen and must not
+        be retried; every call raises `error`, as a `Permanent`. "not done": it did not happen; the
+        next call carries it out. `by` is recorded with it. Raises `LeaseHeld` while a process is
+        carrying it out, and `StateConflictError` if it is done.
         """
         entity = self._handle.entity
         writes = (*self._decision(decision, result, error), *_decided(by))
@@ -378,7 +378,7 @@ class Effect:
         logger.info("effect_resolved", extra={"effect": self.id, "decision": decision})
         info = await self.info()
         if info is None:
-            raise InvalidInput(f"the effect {self.id!r} was removed meanwhile")
+            raise InvalidInput(f"the effect {self.id!r} has been removed")
         return info
 
     def _decision(self, decision: str, result: Any, error: str) -> tuple[Write, ...]:
@@ -397,7 +397,7 @@ class Effect:
         raise InvalidInput(f'the decision is "done", "failed" or "not done", not {decision!r}')
 
     async def delete(self) -> None:
-        """Forget it: the next call carries it out as if it had never been."""
+        """Delete the record: the next call carries out the effect as if it were the first."""
         stored(await self._handle.commit((Drop(),)), self._handle.entity)
 
 

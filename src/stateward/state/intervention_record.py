@@ -60,6 +60,6 @@ def check_child(id_: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -
     for what in ("parent", "kind", "input"):
         if canonical(found.get(what), what) != canonical(wanted[what], what):
             raise KeyReusedError(
-                f"there is another workflow {id_!r} already, with another {what}; give the child "
-                "an id of its own"
+                f"there is already a workflow {id_!r} with another {what}; give the child another "
+                "id"
             )

@@ -104,7 +104,7 @@ async def _knew_at_origin(
         pass
     raise NotKept(
         f"the thread {handle.entity.id!r} shares this turn with the thread {shared.thread!r}, "
-        "which had its receipt and is gone, or has the turn no longer"
+        "which had its receipt, and is gone or no longer has the turn"
     )
 
 

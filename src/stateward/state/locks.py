@@ -15,7 +15,7 @@ RETAIN = 86_400.0  # a lock that nobody has held for a day is forgotten; its tok
 
 
 class Lock:
-    """`async with` waits for the lease, holds it for the block, and gives it back."""
+    """A lock across replicas. `async with` waits for the lease, holds it, and releases it."""
 
     def __init__(self, handle: Handle, *, ttl: float, wait: float | None) -> None:
         self._handle = handle

@@ -51,8 +51,8 @@ def body_of(
         body["detail"] = dict(detail)
         if len(canonical(body["detail"], "the detail")) > MOST_DETAIL:
             raise InvalidInput(
-                f"the detail of an entry has at most {MOST_DETAIL} characters of JSON: say what "
-                "was done, not with what"
+                f"the detail of an entry has at most {MOST_DETAIL} characters of JSON: record "
+                "what was done, not the values"
             )
     return body
 
@@ -100,7 +100,7 @@ def read_operation(entry: Entry) -> LoggedOperation:
         return msgspec.convert(about, LoggedOperation)
     except (TypeError, msgspec.ValidationError) as error:
         raise InvalidInput(
-            f"entry {entry.seq} of the operations log is not one that Stateward wrote: stateward "
+            f"entry {entry.seq} of the operations log was not written by Stateward: stateward "
             "operations verify says what else is wrong"
         ) from error
 
@@ -150,18 +150,18 @@ class ChainCheck:
             number = self._kept[0]
             if number < self.number - self.entries:
                 self.problems.append(
-                    f"the entry {number} that was kept as the head has been trimmed: a newer head "
+                    f"the entry {number} that was saved as the head has been trimmed: a newer head "
                     "is needed to compare with"
                 )
             elif number > version:
                 self.problems.append(
-                    f"the entry {number} that was kept as the head is missing: the end of the log "
+                    f"the entry {number} that was saved as the head is missing: the end of the log "
                     f"was removed, and it has {version} entries"
                 )
             else:
                 self.problems.append(
-                    f"entry {number} is not the one that was kept as the head: it was changed, or "
-                    "the log was written anew"
+                    f"entry {number} is not the one that was saved as the head: it was changed, "
+                    "or the log was rewritten"
                 )
 
     @property

@@ -42,7 +42,7 @@ class PageCursor(msgspec.Struct, frozen=True, array_like=True):
             return msgspec.json.decode(urlsafe_b64decode(padded), type=cls)
         except (ValueError, AttributeError, msgspec.MsgspecError) as error:
             raise InvalidInput(
-                f"{shown(text)} is no cursor of a listing; pass that of what was listed last"
+                f"{shown(text)} is not a cursor of a listing; pass that of the last item listed"
             ) from error
 
     def was_shown(self, found: Found) -> bool:

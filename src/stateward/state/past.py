@@ -46,8 +46,8 @@ OFTEN = 16  # records after which to look for some that need not be kept any lon
 class Keep(Struct, frozen=True):
     """How much of a document's past is kept: `open(…, keep=…)`.
 
-    The last `versions`, the present one among them, and of these what still held `within` that
-    time (a timedelta or seconds; None: however long ago). `versions=0` keeps no past.
+    The last `versions`, including the current one, and of these only those that were current
+    `within` that time (a timedelta or seconds; None: no limit). `versions=0` keeps no past.
     """
 
     versions: int = 100
@@ -153,7 +153,8 @@ def read_record(entry: Entry) -> DocumentRecord:
         body = _decoder.decode(entry.body)
     except msgspec.DecodeError as error:
         raise SchemaError(
-            f"the entry {entry.seq} is no record of a document's past ({error}): the store is "
+            f"the entry {entry.seq} is not a record of a document's history ({error}): the store "
+            "is "
             "damaged or was changed by something else; restore it from a backup"
         ) from error
     return DocumentRecord(
@@ -295,7 +296,7 @@ class Past:
                 return versions[1]
             if len(versions) == 1 and not self.ended and _begins(versions[0]):
                 return MISSING
-        raise self._not_kept("what it was before is not kept", None)
+        raise self._not_kept("the previous version is not kept", None)
 
     def with_stamp(self, stamp: str | None) -> Known | None:
         """The version that this write made, as far back as was read."""

@@ -114,8 +114,9 @@ async def _mark_late(scope: Scope, user: str, name: str, execute: Execute) -> fl
             execute = scope.stack.execute_past_breaker
             if world.monotonic() + ROOM > end:
                 raise StoreFull(
-                    f"what the user {user!r} had is removed, but the store has no room to remember "
-                    "it against writes that are still on their way: make room, and erase again "
+                    f"everything of the user {user!r} is removed, but the store has no room to "
+                    "record that, and writes in flight could bring some of it back: make room, "
+                    "and erase again "
                     f"({error})"
                 ) from error
             await world.pause(ROOM)
@@ -176,9 +177,9 @@ async def _sweep(scope: Scope, user: str, execute: Execute) -> None:
             end = world.monotonic() + scope.stack.policy.write_timeout
         elif world.monotonic() > end:
             raise EntityBusy(
-                f"what the user {user!r} had is deleted, but not all of it is removed from the "
-                "disk: somebody else has held a lock on something that was deleted; look for a "
-                "long transaction, end it, and erase again"
+                f"everything of the user {user!r} is deleted, but not all of it is removed from "
+                "the disk: another program holds a lock on some of it; look for a long "
+                "transaction, end it, and erase again"
             )
         await world.pause(ROOM)
 

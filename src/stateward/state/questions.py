@@ -73,7 +73,7 @@ async def answer(scope: Scope, id: str, value: Any, *, by: str | None = None) ->
         return False
     asked = decode(fetched.documents[QUESTION].json)
     if by is not None and asked["for"] not in (None, "", by):
-        raise NotPermitted("that question is for somebody else to answer")
+        raise NotPermitted("that question is addressed to another user")
     workflow = Handle(scope, scope.entity(WORKFLOW, asked["workflow"]))
     writes = signal_writes(asked["wait"], value, id, scope.limits)
     outcome = await workflow.commit(writes, (StatusIn((ACTIVE,)),))

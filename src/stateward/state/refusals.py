@@ -46,7 +46,7 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
         case NotYours():
             error = NotYoursError(
                 f"the {what} does not belong to the user it was addressed with; check the id and "
-                "the user, or claim() a conversation that was begun without one"
+                "the user, or claim() a conversation that was started without a user"
             )
         case KeyReused(key=key, version=version):
             error = KeyReusedError(
@@ -55,8 +55,8 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
             )
         case Conflict(failed=LogAt(version=expected), head=head):
             error = StateConflictError(
-                f"the {what} is at version {head.version}, not at {expected}: somebody else wrote "
-                "first; load it again and decide anew",
+                f"the {what} is at version {head.version}, not at {expected}: another writer was "
+                "first; load it again and decide again",
                 expected=expected,
                 current=head.version,
             )
@@ -64,7 +64,7 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
             current = values[name].version if name in values else 0
             error = StateConflictError(
                 f"the document {name!r} of the {what} is at version {current}, not at {expected}: "
-                "somebody else changed it first; get it again and decide anew",
+                "another writer was first; get it again and decide again",
                 expected=expected,
                 current=current,
             )

@@ -89,8 +89,8 @@ async def _decided(handle: Handle, decide: Decide) -> None:
         head = fetched.head
         if not head.exists:
             raise InvalidInput(
-                f"there is no thread {handle.entity.id!r} to keep: it was deleted, has expired, or "
-                "was not begun. Say how long when you begin it: store.thread(id, retain=...)"
+                f"there is no thread {handle.entity.id!r} to keep: it was deleted, has expired, "
+                "or was not started. Set it when you start the thread: store.thread(id, retain=...)"
             )
         writes = decide(head, fetched.documents)
         if not writes:

@@ -43,7 +43,7 @@ Ts = TypeVarTuple("Ts")
 
 
 class Run:
-    """What `async with store.workflow(…) as run` gives."""
+    """One execution of a workflow: what `async with store.workflow(…) as run` returns."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Run:
 
     @property
     def parked(self) -> bool:
-        """Whether the block was left to wait."""
+        """Whether the workflow was parked to wait."""
         return self._drive.parked
 
     @property
@@ -161,14 +161,14 @@ class Run:
         timeout: float | None = None,
         **kwargs: Any,
     ) -> Any:
-        """The result of `function`, run now or recorded earlier; a restart does not run it again.
+        """Return the result of `function`, run now or recorded earlier.
 
-        A failing function is tried `retries` more times, after growing pauses, unless it raises
-        `Permanent`. One that takes longer than `timeout` seconds has failed with `TimeoutError`,
-        each try for itself: it is cancelled then (blocking code is not, but comes too late). Steps
-        that run at the same time need distinct names. A failure that the workflow goes on after is
-        recorded as well: each replay raises an exception of the same class, with the same text,
-        without running the function again.
+        A restart does not run a recorded step again. A failing function is retried `retries` times,
+        after growing pauses, unless it raises `Permanent`. An attempt that takes longer than
+        `timeout` seconds fails with `TimeoutError` and is cancelled (blocking code cannot be
+        cancelled, but its result is discarded). Concurrent steps need distinct names. A failure
+        that the workflow handles is recorded as well: each replay raises an exception of the same
+        class, with the same text, without running the function again.
         """
         if type(retries) is not int or retries < 0:
             raise InvalidInput(f"retries is a number of at least 0, not {retries!r}")
@@ -193,10 +193,10 @@ class Run:
         ttl: float = 30.0,
         **kwargs: Any,
     ) -> Any:
-        """Carry out a tool that acts, once for this place in the workflow. See `Thread.effect`.
+        """Carry out a tool that acts, once at this point of the workflow. See `Thread.effect`.
 
-        Effects that run at the same time need distinct names, as steps do. One that is unknown and
-        cannot be decided raises `EffectUnknown`, which fails the workflow unless it is caught.
+        Concurrent effects need distinct names, as steps do. If the outcome is unknown and cannot be
+        resolved, raises `EffectUnknown`, which fails the workflow unless it is caught.
         """
         id_ = self._names.number(f"effect {name}")
         options = EffectOptions(reconcile, keyed, attempts, ttl, name=name)
@@ -215,11 +215,11 @@ class Run:
     async def wait(
         self, name: str, *, timeout: float | None = None, ask: Any = None, for_: str | None = None
     ) -> Any:
-        """The value of the next signal `name`. Until it comes the workflow is parked.
+        """Return the value of the next signal `name`. Until it arrives, the workflow is parked.
 
-        Parking leaves the block; no process is needed until the signal comes or the time is up
-        (then `TimeoutError` is raised here). With `ask`, which is JSON, or `for_`, a user or a
-        role, `Store.waiting` shows it to people until then, and `Store.answer` answers it.
+        Parking leaves the block; no process is needed until the signal arrives or the wait times
+        out (then `TimeoutError` is raised here). With `ask`, which is JSON, or `for_`, a user or a
+        role, `Store.waiting` lists the question until then, and `Store.answer` answers it.
         """
         check_id(name, "the name of a signal")
         if timeout is not None:
@@ -241,11 +241,11 @@ class Run:
         return record["value"]
 
     async def child(self, name: str, *, kind: str, input: Any = None, id: str | None = None) -> Any:
-        """The result of another workflow, begun for this one and driven by whoever works.
+        """Return the result of another workflow, started for this one and driven by any worker.
 
-        Until it has come to its end this one is parked. `id` is the child's, by default made of
-        this workflow's and the name. If it fails or is cancelled, `WorkflowFailed` is raised here,
-        and recorded as the failure of a step is. Cancelling this one cancels its children.
+        Until it has ended, this one is parked. `id` is the child's, by default made from this
+        workflow's id and the name. If it fails or is cancelled, `WorkflowFailed` is raised here and
+        recorded like the failure of a step. Cancelling this workflow cancels its children.
         """
         check_id(kind, "the kind of a workflow")
         id_ = self._names.number(f"child {check_id(name, 'the name of a child')}")
@@ -267,9 +267,9 @@ class Run:
         until: datetime | None = None,
         name: str | None = None,
     ) -> None:
-        """Park until a time, or for so many seconds.
+        """Park until a time, or for this many seconds.
 
-        Sleeps that run at the same time need distinct names, as steps do.
+        Concurrent sleeps need distinct names, as steps do.
         """
         if (seconds is None) == (until is None):
             raise InvalidInput("sleep takes seconds or until=, one of them")
@@ -281,7 +281,7 @@ class Run:
             await self._alone(name, "a sleep", self._waits.sleep, id_, seconds, until)
 
     async def save(self, state: dict[str, Any]) -> None:
-        """Replace the workflow's state document. A replay of what completed stores nothing."""
+        """Replace the workflow's state document. Replaying a completed workflow stores nothing."""
         if self.status == COMPLETED:
             self.state = state
             return
@@ -293,12 +293,12 @@ class Run:
         stored((await self._commits.commit((put,)))[0], self._handle.entity)
 
     async def checkpoint(self, value: Any) -> None:
-        """Let every restart begin here, with `value` as `run.checkpointed`.
+        """Make every restart begin here, with `value` as `run.checkpointed`.
 
-        Nothing that was recorded before is asked for again, nor read: names are counted anew from
-        here. A list that has grown since the last checkpoint is stored by its new part. Raises
-        `InvalidInput` while a step, a wait or a sleep is under way in another branch. When the call
-        fails, the run is over: another driver begins at this checkpoint or at the one before.
+        Earlier records are neither needed nor read again, and counting of names starts over. Of a
+        list that has grown since the last checkpoint, only the new part is stored. Raises
+        `InvalidInput` while a step, a wait or a sleep is in progress in another branch. If the call
+        fails, the run is over: another driver starts from this checkpoint or the one before.
         """
         with self._names.marked():
             # async only: begin
@@ -324,7 +324,7 @@ class Run:
             await self._save(Put(SNAPSHOT, self._record.snapshot()))
 
     async def transition(self, to: str, *, expect: str | None = None) -> str:
-        """Move along the declared machine, as a step: a restart does not move again.
+        """Move to another state of the declared machine, as a step: a replay does not repeat it.
 
         See `Workflow.transition`.
         """
@@ -350,19 +350,19 @@ class Run:
 
     @property
     def checkpointed(self) -> Any:
-        """What the last checkpoint holds; None before the first."""
+        """The value of the last checkpoint; None before the first."""
         if self._checkpointed is UNREAD:
             self._checkpointed = decode(thaw(self._record.checkpoint))
         return self._checkpointed
 
     @property
     def has_loose_ends(self) -> bool:
-        """Whether there is something to be done elsewhere when it has come to its end."""
+        """Whether children, questions or a parent have to be dealt with when it has ended."""
         return self._has_parent or bool(self._drive.loose_ends)
 
     @property
     def unasked(self) -> list[str]:
-        """Recorded steps that this run has not asked for (yet)."""
+        """Recorded steps that this run has not reached (yet)."""
         return self._names.unasked
 
     async def leave(self) -> None:

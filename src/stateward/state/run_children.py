@@ -49,7 +49,7 @@ class Children:
                 handle.commit, begin, unforbidden, reading=(META, RESULT, ERROR)
             )
             if isinstance(outcome, Conflict) and not outcome.head.exists:
-                drive.broken = LeaseLost(f"the child {child!r} was deleted: it is begun anew")
+                drive.broken = LeaseLost(f"the child {child!r} was deleted: it is started again")
                 raise drive.broken
             if isinstance(outcome, Conflict):
                 values = {name: decode(value.json) for name, value in outcome.values.items()}

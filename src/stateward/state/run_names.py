@@ -27,8 +27,8 @@ class RunNames:
         check_id(name, "the name of a step")
         if self._marked:
             raise InvalidInput(
-                f"{name!r} of the workflow {self._workflow!r} is asked for while a checkpoint is "
-                "recorded"
+                f"{name!r} of the workflow {self._workflow!r} was called while a checkpoint is "
+                "being recorded"
             )
         self._asked[name] += 1
         id_ = self.latest(name)
@@ -58,8 +58,8 @@ class RunNames:
         """
         if name in self._open:
             raise InvalidInput(
-                f"{what} of the workflow {self._workflow!r} is asked for while another of the same "
-                "name runs; give what runs at the same time distinct names"
+                f"{what} of the workflow {self._workflow!r} was called while another with the "
+                "same name is running; give concurrent ones distinct names"
             )
         self._open.add(name)
         try:
@@ -73,7 +73,7 @@ class RunNames:
         if self._open or self._marked:
             raise InvalidInput(
                 f"the workflow {self._workflow!r} takes a checkpoint while a step, a wait or "
-                "another checkpoint is under way; take it when all branches are done"
+                "another checkpoint is in progress; take it when all branches are done"
             )
         self._marked = True
         try:

@@ -93,7 +93,7 @@ class ScheduleState(Struct, frozen=True):
 def check_spec(spec: ScheduleSpec) -> Cron:
     """Refuse what cannot be meant; what its ticks are."""
     if (spec.task is None) == (spec.workflow is None):
-        raise InvalidInput("a schedule is for a task= or for a workflow=: say one of them")
+        raise InvalidInput("a schedule needs either task= or workflow=")
     check_id(spec.target, "the name of a function or of a kind of workflow")
     if spec.missed not in get_args(OnMissed):
         raise InvalidInput(f'missed= is "skip", "once" or "all", not {spec.missed!r}')

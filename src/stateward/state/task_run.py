@@ -132,7 +132,7 @@ class TaskRun:
         if self._call.arguments is None:
             raise InvalidInput(
                 f"the task {self._entity.id!r} is to run later, but its arguments are not JSON, or "
-                "too large, and cannot be kept until then; pass ids or plain values"
+                "too large, and cannot be stored until then; pass ids or plain values"
             )
         retain = self._options.retain
         kept = None if retain is None else left + retain
@@ -222,7 +222,7 @@ class TaskRun:
             error = decode(values[ERROR].json)
             if error["permanent"] or error["failures"] >= self._options.attempts:
                 raise TaskFailed(
-                    f"the task {self._entity.id!r} failed for good after {error['failures']} "
+                    f"the task {self._entity.id!r} failed permanently after {error['failures']} "
                     f"attempt(s): {error['type']}: {error['message']}"
                 )
         return None

@@ -34,10 +34,10 @@ class Documents:
         return DocumentHandle(self.handle, name, permanent=True)
 
     def document(self, name: str = DEFAULT, type: type[T] | None = None) -> DocumentHandle[T]:
-        """One document, as an object of a `type` if one is given.
+        """Return a handle on one document, with a `type` as objects of that type.
 
         A dataclass, a TypedDict, a msgspec struct or a Pydantic model. Fields that the type does
-        not know stay where they are when it is updated, and go when it is put.
+        not have survive an update, and are removed by a put.
         """
         return DocumentHandle(self.handle, name, type, permanent=True)
 
@@ -48,20 +48,20 @@ class Documents:
         at: datetime | float | None = None,
         version: int | None = None,
     ) -> Document:
-        """The document as it is now, or was; see `DocumentHandle.get`."""
+        """Read the document, now or at an earlier time; see `DocumentHandle.get`."""
         return await self._named(name).get(at=at, version=version)
 
     async def history(
         self, name: str = DEFAULT, *, limit: int | None = None
     ) -> AsyncIterator[DocumentVersion]:
-        """What the document is and was, the newest first; see `DocumentHandle.history`."""
+        """Yield the document's versions, newest first; see `DocumentHandle.history`."""
         async for known in self._named(name).history(limit=limit):
             yield known
 
     async def diff(
         self, a: int | Document, b: int | Document | None = None, name: str = DEFAULT
     ) -> ListOf[Json]:
-        """What changed from `a` to `b`, as a JSON patch; see `DocumentHandle.diff`."""
+        """Return what changed from `a` to `b`, as a JSON patch; see `DocumentHandle.diff`."""
         return await self._named(name).diff(a, b)
 
     async def undo(
@@ -71,7 +71,7 @@ class Documents:
         to: int | None = None,
         at: datetime | float | None = None,
     ) -> Document:
-        """Make the document what it was; see `DocumentHandle.undo`."""
+        """Restore an earlier version of the document; see `DocumentHandle.undo`."""
         return await self._named(name).undo(to=to, at=at)
 
     async def put(
@@ -83,7 +83,7 @@ class Documents:
     async def update(
         self, change: Callable[[Json], Any], name: str = DEFAULT, **options: Any
     ) -> Document:
-        """Change the document, losing nobody's change; see `DocumentHandle.update`."""
+        """Change the document without losing other changes; see `DocumentHandle.update`."""
         return await self._named(name).update(change, **options)
 
     async def patch(self, patch: Json, name: str = DEFAULT, **options: Any) -> Document:
@@ -93,11 +93,11 @@ class Documents:
     async def delete(
         self, name: str = DEFAULT, *, expect: int | Document | None = None, forget: bool = False
     ) -> None:
-        """Remove the document, or with `forget` its history too; see `DocumentHandle.delete`."""
+        """Remove the document, with `forget` also its history; see `DocumentHandle.delete`."""
         await self._named(name).delete(expect=expect, forget=forget)
 
     async def list(self, prefix: str = "") -> AsyncIterator[tuple[str, Document]]:
-        """All documents by name, those with a prefix only if one is given."""
+        """Return all documents by name, or those whose name starts with a prefix."""
         handle = self.handle
         namespace = handle.entity.namespace
         op = ListOp(namespace, owner=handle.owner, within=handle.entity, prefix=prefix)
@@ -107,30 +107,30 @@ class Documents:
 
 
 class User(Documents):
-    """One user's permanent state, and the right to all that belongs to them."""
+    """One user's documents, with export and erasure of everything that belongs to the user."""
 
     def __init__(self, scope: Scope, id: str, everywhere: Sequence[Scope]) -> None:
         super().__init__(scope, scope.entity(USER, id), id)
         self._everywhere = everywhere  # a user's threads and workflows may live elsewhere
 
     async def export(self, path: str) -> Exported:
-        """Write all that belongs to this user to a file: one JSON object a line.
+        """Write everything that belongs to this user to a file, one JSON object per line.
 
         The file appears complete or not at all.
         """
         return await export(self._everywhere, self.id, path)
 
     async def erase(self) -> ErasureReceipt:
-        """Remove all that belongs to this user, for good, and leave a mark that says so.
+        """Permanently remove everything that belongs to this user, and record the erasure.
 
-        Restores and late replays of what was written before obey the mark; what the user
-        writes afterwards is kept. May be repeated after a failure: it goes on where it was.
+        Restores and late replays of earlier writes respect that record; what the user writes
+        afterwards is kept. After a failure, call it again: it continues where it stopped.
         """
         return await erase(self._everywhere, self.id)
 
 
 class Shared(Documents):
-    """What agents know in common. It may belong to a user, to be exported and erased with them."""
+    """Documents that agents share. If they belong to a user, they are exported and erased too."""
 
     def __init__(self, scope: Scope, id: str, owner: str | None) -> None:
         super().__init__(scope, scope.entity(SHARED, id), owner)

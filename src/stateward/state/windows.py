@@ -200,7 +200,6 @@ class Pages:
 
     async def older(self, last: int | None) -> list[Message]:
         """The page before."""
-        await self._scope.world.pause(0)
         size = self._scope.capabilities.page
         await self._read(self._page.first - 1, size if last is None else min(size, max(last, 20)))
         return self._messages()

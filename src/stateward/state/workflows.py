@@ -350,16 +350,17 @@ class Workflow:
         before = canonical(meta["input"], "the input")
         if self._input is not None and canonical(self._input, "the input") != before:
             raise KeyReusedError(
-                f"the workflow {self.id!r} was begun with another input; use a new id for new work"
+                f"the workflow {self.id!r} was started with another input; use a new id for new "
+                "work"
             )
 
     # --- from outside ---------------------------------------------------------------
 
     async def signal(self, name: str, value: Any = None, *, key: str | None = None) -> bool:
-        """Tell the workflow something it waits for, now or later. Needs no lease.
+        """Send a signal that the workflow waits for, now or later. Needs no lease.
 
-        `key` makes a repeated delivery harmless: False if this key was delivered before. Raises
-        `WorkflowFinished` if nobody will ever wait for it.
+        `key` is an idempotency key: returns False if it was delivered before. Raises
+        `WorkflowFinished` if the workflow has ended.
         """
         check_id(name, "the name of a signal")
         writes = signal_writes(name, value, key, self._handle.scope.limits)
@@ -370,15 +371,15 @@ class Workflow:
         return not (isinstance(outcome, Duplicate) and not outcome.own)
 
     async def transition(self, to: str, *, expect: str | None = None) -> str:
-        """Move along the declared machine, by compare-and-swap; returns where it was.
+        """Move to another state of the declared machine, by compare-and-swap; returns the old one.
 
-        Raises `StateConflictError` if the workflow is not at `expect`, and `InvalidInput` if
-        the machine has no such way.
+        Raises `StateConflictError` if the workflow is not in `expect`, and `InvalidInput` if the
+        machine has no such transition.
         """
         return await move(self._handle, to, expect)
 
     async def info(self) -> WorkflowInfo | None:
-        """How it stands; None if it does not exist."""
+        """Return its current state; None if it does not exist."""
         fetched = await self._handle.fetch(documents=TELLING)
         if not fetched.head.exists:
             return None
@@ -386,7 +387,7 @@ class Workflow:
         return workflow_info(found, now=self._handle.scope.world.now())
 
     async def start(self) -> bool:
-        """Begin it without driving it: a worker will. False if it was begun before.
+        """Start it without driving it: a worker will. Returns False if it was started before.
 
         The same id with another kind or input raises `KeyReusedError`.
         """
@@ -402,10 +403,10 @@ class Workflow:
         return True
 
     async def result(self, *, wait: float | None = None) -> Any:
-        """What it came to: `run.result`, or what its handler returned.
+        """Return its result: `run.result`, or what its handler returned.
 
         Waits up to `wait` seconds for its end (None: as long as it takes; 0: not at all), then
-        raises `TimeoutError`. One that failed raises `WorkflowFailed`, one that was cancelled
+        raises `TimeoutError`. If it failed, raises `WorkflowFailed`; if it was cancelled,
         `WorkflowCancelled`.
         """
         world = self._handle.scope.world
@@ -431,35 +432,35 @@ class Workflow:
             longest = min(longest * 2, LONGEST_PAUSE)
 
     async def cancel(self, reason: str = "") -> bool:
-        """End it, and its children, whoever drives it. False if it was cancelled before.
+        """End it and its children, whichever process drives it. False if it was cancelled before.
 
-        Its driver finishes the step it is at, and records it; then `WorkflowCancelled` is raised
-        there. Raises `WorkflowFinished` if it has completed or failed.
+        Its driver finishes and records the current step; then `WorkflowCancelled` is raised there.
+        Raises `WorkflowFinished` if it has completed or failed.
         """
         return await cancel(self._handle, reason)
 
     async def retry(self) -> bool:
-        """Go on with one that failed or was cancelled, from the step that failed: a worker will.
+        """Resume a failed or cancelled workflow at the step that failed: a worker continues it.
 
-        False if it is active. Raises `WorkflowFinished` if it has completed, and `LeaseHeld` if it
-        was cancelled and its driver still finishes a step. What was recorded stays, and is not run
-        again; children that failed with it are retried too.
+        Returns False if it is active. Raises `WorkflowFinished` if it has completed, and
+        `LeaseHeld` if it was cancelled and its driver is still finishing a step. Recorded steps are
+        not run again; children that failed with it are retried too.
         """
         return await retry(self._handle)
 
     async def fork(self, at_step: str, *, id: str) -> None:
-        """Begin another workflow that stands where this one stood before a step: a worker goes on.
+        """Start another workflow from the state this one had before a step: a worker continues it.
 
         `at_step` is a recorded step or wait, e.g. "pay#1" or "wait approval#1"; another raises
-        `InvalidInput`. The new one has the same kind, input and user, and all that was recorded
-        before; this one stays as it is. Raises `StateConflictError` if there is one of that id.
+        `InvalidInput`. The new workflow has the same kind, input and user, and everything recorded
+        before that step; this one does not change. Raises `StateConflictError` if the id is taken.
         """
         await fork(self._handle, at_step, id)
 
     async def delete(self) -> None:
-        """Remove it with all it recorded; nothing happens if there is none.
+        """Remove it with everything it recorded. Does nothing if it does not exist.
 
-        One that asks somebody something, or has children, is cancelled first.
+        If it has open questions or children, it is cancelled first.
         """
         nothing_open = DocumentAt(OPEN, 0)
         outcome = await self._handle.commit((Drop(),), (nothing_open,))

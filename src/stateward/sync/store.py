@@ -127,31 +127,34 @@ def open(
     heartbeat: float | None = 10.0,
     world: World | None = None,
 ) -> Store:
-    """A store for agents' state. Does no I/O: the store connects at its first use.
+    """Return a store for agents' state. Does no I/O: the store connects at its first use.
 
-    `with` connects, or goes on without a store that is down and connects when it can; it
-    raises what waiting does not mend: `SchemaError`, `AccessRefused`, `InvalidInput`.
+    `with` connects. If the store is down, it continues without it and connects as soon as it
+    can; it raises errors that waiting does not fix: `SchemaError`, `AccessRefused`, `InvalidInput`.
 
-    `url` is e.g. `sqlite:///agents.db`; without one, the environment's `STATEWARD_URL`. `threads`,
-    `users` and `workflows` name other stores for these sections: whatever is neither a thread nor
-    a user's lives with the workflows. Stores of different namespaces do not see each other.
-    `retain` is how long a conversation is kept after its last message (None: for ever).
-    `credentials` is a function that is asked at each new connection for a password, or for user
-    and password (for tokens that expire), or such functions by section. With `replica` and
-    `replicas` (names, or a function that gives them) what lives on this replica's own volume
-    is divided among the replicas, and what another one has raises `WrongReplica`. `cache` makes
-    repeated reads of the same threads and users cheaper. `policy` says what happens when the
-    store fails, `spill` where messages are kept meanwhile (a directory, a `Spill`, False:
-    nowhere), `alarm` whom to tell (a function, a URL, an `Alarm`). `redact` is a function that
-    every message passes through before it is stored, kept or logged; `listener` is told what
-    becomes of conversations, e.g. a `RepeatDetector`. `shape` is a function that says of messages
-    of a form of your own who speaks and which tool calls they make and answer (`MessageShape`), so
-    that windows keep together what belongs together. `keep` is how much of the past of users' and
-    shared documents is kept: a `Keep`, or a number of versions; 0: nothing. `metrics=False` counts
-    nothing; a folder is where all workers of this host keep what they count, so that one scrape
-    tells of all of them (without one, the environment's `STATEWARD_METRICS`). `heartbeat` is after
-    how many seconds this process says again in the store that it lives and what it has counted,
-    for `Store.replicas` (None: never). Raises `InvalidInput` for a wrong URL or option.
+    `url` is e.g. `sqlite:///agents.db`, by default `STATEWARD_URL` from the environment. `threads`,
+    `users` and `workflows` name other stores for these sections; what is neither a thread nor a
+    user's lives with the workflows. Namespaces are isolated from each other. `retain` is how long a
+    conversation is kept after its last message (None: for ever). `credentials` is a function that
+    returns a password, or user and password, for each new connection (for tokens that expire), or
+    such functions by section.
+
+    With `replica` and `replicas` (names, or a function that returns them), state on the replicas'
+    volumes is divided among them, and access to what another replica has raises `WrongReplica`.
+    `cache` makes repeated reads of the same threads and users cheaper. `policy` says what happens
+    when the store fails, `spill` where messages are spilled until it is back (a directory, a
+    `Spill`, False: nowhere), `alarm` what to notify (a function, a URL, an `Alarm`).
+
+    `redact` is a function that every message passes through before it is stored, spilled or logged.
+    `listener` is notified of changes to conversations, e.g. a `RepeatDetector`. `shape` is a
+    function that describes messages in your own format (`MessageShape`), so that windows keep tool
+    calls and results together. `keep` is how much history of users' and shared documents is kept: a
+    `Keep`, or a number of versions; 0: none. `metrics=False` disables counting; a directory lets
+    all workers of this host be scraped as one (by default `STATEWARD_METRICS`). `heartbeat` is how
+    often, in seconds, this process records in the store that it is alive, for `Store.replicas`
+    (None: never).
+
+    Raises `InvalidInput` for a wrong URL or option.
     """
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
@@ -188,7 +191,7 @@ def open(
 
 
 class Store:
-    """Conversations, users and what agents share, over one engine or several."""
+    """Conversations, users, shared documents and work, over one engine or several."""
 
     def __init__(
         self,
@@ -270,11 +273,11 @@ class Store:
         self._threads.context = partial(read_context, layered, parts)
 
     def within(self, namespace: str) -> Self:
-        """The same store in another namespace, e.g. a tenant's, at the cost of a name.
+        """Return the same store in another namespace, e.g. a tenant's. Costs nothing.
 
-        Connections, threads, caches, metrics and what is kept during an outage are shared, and
-        closing this store closes all of them. Neither sees what is in the other. Closing the one
-        that is returned does nothing.
+        Connections, threads, caches, metrics and spilled turns are shared, and closing this store
+        closes all of them. Neither namespace sees the other. Closing the returned store does
+        nothing.
         """
         if any(scope.stack.replica is not None for scope in self._layered.scopes):
             raise InvalidInput(
@@ -303,10 +306,10 @@ class Store:
         self.close()
 
     def close(self) -> None:
-        """Finish what is under way, give back every lease, then let go of everything.
+        """Finish calls in flight, release every lease, then release all resources.
 
-        What was kept locally during an outage is brought to the store for up to 5 s; what is left
-        then stays in its file for the next process. One that was made by `within` stays as it is.
+        Spilled turns are replayed for up to 5 s; the rest stays on disk for the next process.
+        Closing a store that was made by `within` does nothing.
         """
         if self._is_within:
             return
@@ -323,7 +326,7 @@ class Store:
 
     @property
     def retention(self) -> float | None:
-        """How long a conversation is kept unless another span is said: seconds; None: for ever."""
+        """How long a conversation is kept by default, in seconds; None: for ever."""
         return self._retain
 
     # --- state ----------------------------------------------------------------------
@@ -331,13 +334,16 @@ class Store:
     def thread(
         self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
     ) -> Thread:
-        """A conversation. With `user`, it is created as theirs, and another's raises.
+        """Return a handle on a conversation.
 
-        `user=None` is nobody's: it is created as that, and a user's raises. Unsaid, it is
-        whoever's it is: nothing is checked, for code that serves no user. So it is everywhere.
+        With `user`, it is created with that owner, and access to another user's raises
+        `NotYoursError`. With `user=None`, it is created without an owner, and access to a user's
+        raises. If `user` is left out, the owner is not checked, for code that serves no user. The
+        same holds for every method with `user`.
 
-        `retain` is how long it is kept after its last message (None: for ever), from the next
-        append on also if it exists and is not pinned. Unsaid, it is created as the store was told.
+        `retain` is how long it is kept after its last message (None: for ever). The next append
+        sets it, even on an existing thread, unless it is pinned. By default the store's setting
+        applies.
         """
         if retain is UNSAID:
             return Thread(self._threads, id, owner_of(user), self._retain)
@@ -355,13 +361,13 @@ class Store:
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[ThreadInfo]:
-        """The conversations of a user, of nobody (None) or of all (unsaid).
+        """List the conversations of a user, those without an owner (None), or by default all.
 
-        By id, or with `order="recent"` those first that were touched last: to the moment on each
-        page of `limit`, and to the minute from one page to the next. A page is one round trip,
-        however many there are. `before` is the `cursor` of the last one shown, and gives the next
-        page. `labels` gives only those that have all of these labels; what has not is read and
-        passed over. Archived ones are left out, unless `archived` is True (only those) or None.
+        Ordered by id, or with `order="recent"` most recently changed first: exact on each page of
+        `limit`, and to the minute across pages. A page is one round trip, however many there are.
+        `before` is the `cursor` of the last one shown, and continues after it. `labels` selects
+        those with all of these labels; others are read and skipped. Archived ones are left out,
+        unless `archived` is True (only those) or None (all).
         """
         for info in list_threads(
             self._threads, owner_of(user), prefix, reverse, labels, archived, order, before, limit
@@ -369,25 +375,25 @@ class Store:
             yield info
 
     def user(self, id: str) -> User:
-        """A user's permanent state."""
+        """Return a handle on a user's documents."""
         return User(self._users, id, self._layered.scopes)
 
     def users(self) -> Iterator[str]:
-        """Everybody who has anything here, by id: documents, conversations, tasks …"""
+        """List the ids of all users who own anything here: documents, conversations, tasks …"""
         for user in list_owners(self._layered.scopes):
             yield user
 
     def counts(self, user: Whose = UNSAID) -> dict[str, int]:
-        """How many threads, workflows, tasks … a user, nobody (None) or all (unsaid) have, by kind.
+        """Count threads, workflows, tasks … by kind: of a user, without an owner (None), or all.
 
         What has expired counts until it is swept.
         """
         return count_kinds(self._layered.scopes, owner_of(user))
 
     def shared(self, id: str, user: Whose = UNSAID) -> Shared:
-        """Permanent documents that agents share.
+        """Return a handle on documents that agents share.
 
-        With `user` they are created as that user's: exported and erased with all that is theirs.
+        With `user` they are created with that owner, and exported and erased with the user.
         """
         return Shared(self._scope, id, owner_of(user))
 
@@ -396,12 +402,12 @@ class Store:
     def lock(
         self, name: str, *, ttl: float = 30.0, wait: float | None = None, on: Thread | None = None
     ) -> Lock:
-        """A lock across replicas: `with store.lock("inventory") as lease`.
+        """Return a lock across replicas: `with store.lock("inventory") as lease`.
 
         Waits up to `wait` seconds (None: as long as it takes; 0: not at all), then raises
         `LeaseHeld`. The lease is renewed while the block runs; if it is lost, the block is
-        cancelled and `LeaseLost` raised. With `on=thread` it is that thread's own lease, whatever
-        the name (as with `thread.lead`), and `thread.append(..., fence=lease)` is checked
+        cancelled and `LeaseLost` is raised. With `on=thread` it is that thread's own lease,
+        whatever the name (as with `thread.lead`), and `thread.append(..., fence=lease)` is checked
         together with the write.
         """
         if on is not None:
@@ -410,7 +416,7 @@ class Store:
         return self._lock(LOCK, name, ttl, wait)
 
     def elect(self, name: str, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
-        """Lead a name: the block runs in one replica at a time, the others wait to succeed it."""
+        """Lead a name: the block runs in one replica at a time, the others wait to take over."""
         return self._lock(LEADER, name, ttl, wait)
 
     def _lock(self, kind: str, name: str, ttl: float, wait: float | None) -> Lock:
@@ -457,22 +463,22 @@ class Store:
         retain: Retention = THIRTY_DAYS,
         **kwargs: Any,
     ) -> Any:
-        """The result of `function(*args, **kwargs)`, computed once across replicas.
+        """Return the result of `function(*args, **kwargs)`, computed once across replicas.
 
-        A task that has completed gives its stored result. One that runs elsewhere is waited for,
-        up to `wait` seconds, then `LeaseHeld` is raised. One that failed is tried again by the
-        next delivery, up to `attempts` times, then raises `TaskFailed`; `Permanent` ends it at
-        once. The same id with other arguments raises `KeyReusedError`; `fingerprint` says
-        instead what makes two calls the same. With `at` in the future it is only recorded, for
-        `work` to run when it is due, and None is returned; if it fails then, `work` tries it
-        again after a while, up to `attempts` times in all.
+        A completed task returns its stored result. If it runs elsewhere, this waits up to `wait`
+        seconds, then raises `LeaseHeld`. A failed task is retried by the next delivery, up to
+        `attempts` times, then raises `TaskFailed`; `Permanent` makes a failure final. The same id
+        with other arguments raises `KeyReusedError`; `fingerprint` replaces the arguments in that
+        comparison. With `at` in the future the task is only recorded, for `work` to run when it is
+        due, and None is returned; if it fails then, `work` retries it, up to `attempts` times in
+        total.
         """
         owner = owner_of(user)
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return TaskRun(self._scope, id, function, args, kwargs, options).run()
 
     def task(self, id: str, user: Whose = UNSAID) -> Task:
-        """A task that was recorded: how it stands, to try it again or to cancel it."""
+        """Return a handle on a recorded task, to inspect, retry or cancel it."""
         return Task(self._scope, id, owner_of(user))
 
     def tasks(
@@ -484,30 +490,31 @@ class Store:
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[TaskInfo]:
-        """Tasks: all, or those pending, running, completed, failed or cancelled.
+        """List tasks: all, or those pending, running, completed, failed or cancelled.
 
-        By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
+        Ordered by id, or newest first; `order`, `before` and `limit` are those of `threads`.
         """
         owner = owner_of(user)
         for info in list_tasks(self._scope, status, owner, order, before, limit):
             yield info
 
     def schedule(self, id: str, user: Whose = UNSAID) -> Schedule:
-        """Work that is due again and again: `declare` says when, and `work` runs each tick once.
+        """Return a handle on recurring work: `declare` says when, and `work` runs each tick once.
 
-        With `user` its tasks and workflows are created as theirs too.
+        With `user` its tasks and workflows belong to that user too.
         """
         return Schedule(self._scope, id, owner_of(user))
 
     def schedules(self, user: Whose = UNSAID) -> Iterator[ScheduleInfo]:
-        """Schedules by id, with their next tick and what became of the last one."""
+        """List schedules by id, with their next tick and the outcome of the last one."""
         for info in list_schedules(self._scope, owner_of(user)):
             yield info
 
     def effect(self, id: str) -> Effect:
-        """One effect by its id, as `effects` lists it and `EffectUnknown` names it: to decide it.
+        """Return a handle on an effect by its id, as `effects` and `EffectUnknown` give it.
 
-        Effects are carried out by `Thread.effect` and `Run.effect`.
+        Use it to resolve an effect whose outcome is unknown. Effects are carried out by
+        `Thread.effect` and `Run.effect`.
         """
         if str(id).startswith(f"{THREAD}/"):
             return Effect(self._threads, id, self._retain)
@@ -524,9 +531,9 @@ class Store:
         after: str | None = None,
         limit: int | None = None,
     ) -> Iterator[EffectInfo]:
-        """Effects: all, or those intended, done, failed or unknown.
+        """List effects: all, or those intended, done, failed or unknown.
 
-        By id; those that are unknown the oldest first. `thread` and `workflow` give those of one,
+        Ordered by id; unknown ones oldest first. `thread` and `workflow` select those of one,
         `name` those of one function. `after` is the `cursor` of the last one shown.
         """
         scopes = list(dict.fromkeys((self._threads, self._scope)))
@@ -552,12 +559,12 @@ class Store:
         wait: float | None = None,
         retain: Retention = None,
     ) -> Workflow:
-        """A durable workflow: `with` begins it, or goes on where it stopped.
+        """Return a durable workflow: `with` starts it, or continues where it stopped.
 
         Leaving the block normally completes it. `StoreUnavailable`, `LeaseLost` and cancellation
-        leave it active for another replica; any other exception fails it. Entering one that
-        another replica drives waits up to `wait` seconds, then raises `LeaseHeld`. `retain`, said
-        when it is begun, is how long it is kept after its end (None: for ever).
+        leave it active for another replica; any other exception fails it. If another replica drives
+        it, entering waits up to `wait` seconds, then raises `LeaseHeld`. `retain`, set when it is
+        started, is how long it is kept after its end (None: for ever).
         """
         return Workflow(
             self._scope,
@@ -581,9 +588,9 @@ class Store:
         before: str | None = None,
         limit: int | None = None,
     ) -> Iterator[WorkflowInfo]:
-        """Workflows: all, or those active, completed, failed or cancelled.
+        """List workflows: all, or those active, completed, failed or cancelled.
 
-        By id, or the newest first; `order`, `before` and `limit` are those of `threads`.
+        Ordered by id, or newest first; `order`, `before` and `limit` are those of `threads`.
         """
         for info in list_workflows(
             self._scope,
@@ -605,36 +612,36 @@ class Store:
         after: str | None = None,
         limit: int | None = None,
     ) -> Iterator[OpenQuestion]:
-        """What workflows ask and wait for, oldest first: `run.wait(…, ask=…, for_=…)`.
+        """List the open questions of workflows, oldest first: `run.wait(…, ask=…, for_=…)`.
 
-        All, or what waits for a signal, for whom, or in a user's workflows. A page is one round
-        trip, however many workflows there are; `after` is the id of the last question shown.
+        All, or by signal, by addressee, or of one user's workflows. A page is one round trip,
+        however many workflows there are; `after` is the id of the last question shown.
         """
         for question in open_questions(self._scope, signal, for_, owner_of(user), after, limit):
             yield question
 
     def answer(self, question: OpenQuestion | str, value: Any = None) -> bool:
-        """Answer a question, or one of that id: `run.wait` gives the value.
+        """Answer a question, or the one with that id: `run.wait` returns the value.
 
-        Of several answers the first counts. False if it is not open any more: answered, over, or
-        withdrawn.
+        The first answer counts. Returns False if the question is no longer open: it was answered,
+        it timed out, or it was withdrawn.
         """
         id_ = question.id if isinstance(question, OpenQuestion) else question
         return answer(self._scope, id_, value)
 
     def pause(self, kind: str) -> None:
-        """From now on workers take no workflow of this kind, in any replica.
+        """Stop workers from taking workflows of this kind, in all replicas.
 
-        One that is driven just now goes on until it is parked or has come to its end.
+        Workflows that are being driven continue until they park or end.
         """
         pause(self._scope, kind)
 
     def resume(self, kind: str) -> None:
-        """Workers take workflows of this kind again; nothing happens if they did."""
+        """Let workers take workflows of this kind again. Does nothing if it is not paused."""
         resume(self._scope, kind)
 
     def paused(self) -> list[str]:
-        """The kinds of workflows that are paused."""
+        """List the kinds of workflows that are paused."""
         return paused(self._scope)
 
     def work(
@@ -651,8 +658,8 @@ class Store:
 
         `handlers` maps a kind to a function of the run; `tasks` maps a function's name to the
         function, for tasks scheduled with `once(..., at=...)`. Up to `concurrency` of them are
-        driven at once, never one by two. Survives a failing store: what could not be finished
-        stays active for whoever comes next.
+        driven concurrently, and none twice. If the store fails, the worker waits for it; what could
+        not be finished stays active for the next worker.
         """
         ttl, poll = check_ttl(ttl), check_span(poll, "poll")
         work_side_by_side(
@@ -666,9 +673,9 @@ class Store:
     def journal(
         self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
     ) -> Journal:
-        """An event-sourced log, and a channel on which agents publish what they did.
+        """Return an event-sourced log, which agents can also use to publish what they did.
 
-        Kept for ever, or for `retain` after its last event, from the next append on.
+        Kept for ever, or for `retain` after its last event, set by the next append.
         """
         if retain is UNSAID:
             return Journal(self._scope, id, owner_of(user), None)
@@ -676,12 +683,12 @@ class Store:
 
     @property
     def operations(self) -> OperationsLog:
-        """What was done by hand in this namespace: who, what, when, and how it ended."""
+        """The log of manual changes in this namespace: who, what, when, and how it ended."""
         return OperationsLog(self._scope)
 
     @property
     def audits(self) -> Audits:
-        """The reports of audits that are kept in this namespace."""
+        """The audit reports stored in this namespace."""
         return Audits(self._scope)
 
     # --- reading together -----------------------------------------------------------
@@ -700,12 +707,12 @@ class Store:
         exact: bool = False,
         entries: bool = False,
     ) -> Context:
-        """A window of the thread, the user's documents and unfinished workflows.
+        """Read a window of the thread, the user's documents and unfinished workflows together.
 
-        One round trip, whatever the length of the history (a window that is bounded in turns or
-        tokens may take more); in a layered store one to each engine, all at once. The window is
-        that of `Thread.load`: by default the last 20 messages. Of the workflows it shows the first
-        hundred by id; `workflows` lists all.
+        One round trip, whatever the length of the history (a window limited by turns or tokens may
+        take more); in a layered store one to each engine, concurrently. The window is that of
+        `Thread.load`: by default the last 20 messages. Only the first hundred workflows by id are
+        returned; `workflows` lists all.
         """
         if last is None and turns is None and max_tokens is None and summarize is None:
             last = 20
@@ -716,13 +723,13 @@ class Store:
     def knew(
         self, thread: str, version: int | str | Cursor, *, user: Whose = UNSAID
     ) -> Knowledge | None:
-        """What an agent was given when it said the turn that has this message.
+        """Return what an agent was given when it wrote the turn with this message.
 
-        `version` is that of any message of the turn, e.g. `appended.version`. All that is shown is
-        what was given then, byte for byte; what was changed or removed since, or is not kept any
-        more, is named in `gone`. None: the turn was stored without a receipt, see `saw=` of
-        `Thread.append`. A message that is not there raises `InvalidInput`. The turns that a fork
-        shares have their receipts with its origin: `NotKept` if that is gone.
+        `version` is that of any message of the turn, e.g. `appended.version`. Everything returned
+        is what was given then, byte for byte; what was changed or removed since, or is no longer
+        kept, is listed in `gone`. None: the turn was stored without a receipt, see `saw=` of
+        `Thread.append`. A message that does not exist raises `InvalidInput`. The receipts of turns
+        that a fork shares are stored with its origin: `NotKept` if that is gone.
         """
         handle = Thread(self._threads, thread, owner_of(user), self._retain).handle
         return knew(handle, self._users, self._scope, Cursor.of(version))
@@ -735,13 +742,13 @@ class Store:
         wait: bool = True,
         poll: float = 1.0,
     ) -> Iterator[EntityChange]:
-        """What was touched: every entity at least once after its last change.
+        """Yield entities that have changed: each at least once after its last change.
 
-        Of these kinds ("thread", "user", "workflow" …), or of all. From the beginning, or after the
-        change that has the `cursor` that is passed: from there on every entity is told that was
-        touched since, and some once more. What is told is how the entity is now, not each of its
-        changes; for one entity never an older state after a newer one. At the end it looks for
-        more every `poll` seconds; with `wait=False` it ends. Deletions are not told.
+        `kinds` are kinds such as "thread", "user" or "workflow"; None: all. `after` is the `cursor`
+        of a change: every entity that changed since is yielded, and some again; without it,
+        everything is. A change has the current state of the entity, not each of its changes; for
+        one entity, never an older state after a newer one. At the end it polls every `poll`
+        seconds; with `wait=False` it ends. Deletions are not reported.
         """
         poll = check_span(poll, "poll")
         for change in changes_after(self._layered, kinds, after, wait=wait, poll=poll):
@@ -752,19 +759,19 @@ class Store:
     def ready(self, timeout: float | None = None) -> None:
         """Wait until the store has been reached, up to `timeout` seconds (None: for ever).
 
-        From then on it returns at once; `health` says whether the store answers now. Raises
-        `StoreUnavailable` when the time is over, and at once what waiting does not mend: see
+        Later calls return immediately; `health` says whether the store answers now. Raises
+        `StoreUnavailable` on timeout, and immediately any error that waiting does not fix: see
         `with`.
         """
         self._layered.reach(None if timeout is None else check_span(timeout, "timeout"))
 
     def health(self) -> Health:
-        """Whether the store answers, and how it is set up. Never raises for a failing store."""
+        """Check whether the store answers, and how it is set up. A failing store never raises."""
         return self._layered.health()
 
     @property
     def breaker(self) -> str:
-        """ "closed", or "open" while calls fail at once because the store is down.
+        """ "closed", or "open" while calls fail immediately because the store is down.
 
         In a layered store: because any of its engines is.
         """
@@ -772,23 +779,23 @@ class Store:
 
     @property
     def counters(self) -> Counters:
-        """What happened since this store was made, as numbers."""
+        """What has happened since this store was created, as counters."""
         return self._counters
 
     def describe(self) -> Description:
-        """Versions, durability, settings and sizes, read from the store itself."""
+        """Return versions, durability, settings and sizes, read from the store itself."""
         return self._layered.describe()
 
     def metrics(self) -> Metrics:
-        """What was counted since the store was made: plain data. Asks the store nothing."""
+        """Return what was counted since the store was created, as plain data. Does no I/O."""
         return self.collector.snapshot()
 
     def replicas(self) -> list[ReplicaInfo]:
-        """The processes that have the store open, and those that had it in the last hour.
+        """List the processes that have the store open, and those that had it in the last hour.
 
-        Those that live first. One round trip; who lives is told by the store's clock. A process
-        shows after its first heartbeat; one that stopped without closing the store is "gone" when
-        three are missing. Those of a layered store are in its workflows' engine.
+        Live ones first, judged by the store's clock, in one round trip. A process is listed after
+        its first heartbeat; one that stopped without closing the store is "gone" after three missed
+        heartbeats. In a layered store they are kept in the workflows' engine.
         """
         home = self._home
         outcomes = home.execute_here(listings(home.namespace))
@@ -801,13 +808,13 @@ class Store:
         *,
         replica: str | None = None,
     ) -> Signals:
-        """What the processes that have the store open measured over time, all of them together.
+        """Return what the processes that have the store open measured over time, combined.
 
-        From `since` ago, at most a day, in points of `step` seconds: at least 10, and without it so
-        many that there are at most 360 points. `replica` is the id of one process alone. Two round
-        trips. A process measures with each heartbeat; what it measured while the store was down is
-        there when the store is back. `within` a tenant the numbers are those of all tenants of
-        these processes, and whom something concerned is told of this tenant alone.
+        Starts `since` ago, at most a day, in points of `step` seconds: at least 10, by default such
+        that there are at most 360 points. `replica` selects one process by its id. Two round trips.
+        A process measures with each heartbeat; what it measured while the store was down is added
+        when the store is back. In a store from `within`, the numbers include all namespaces of
+        these processes, and only entities of this namespace are listed as concerned.
         """
         namespaces = dict.fromkeys((self._home.namespace, self._scope.namespace))
         span = SignalSpan.of(since, step)
@@ -816,6 +823,6 @@ class Store:
     def sweep(self, limit: int = 1000) -> Swept:
         """Physically remove at most about `limit` rows of what has expired or was deleted.
 
-        Expired state is never returned, swept or not; sweeping gives its space back.
+        Expired state is never returned, swept or not; sweeping frees its space.
         """
         return self._layered.sweep(check_count(limit, "limit"))

@@ -161,9 +161,8 @@ def follow(
 ) -> FollowReport:
     """Copy a namespace into an empty one, and keep the copy up to date until `stopped`.
 
-    `after` goes on where an earlier run stopped; without it everything is looked at once more. A
-    store that fails is waited for. With `finish` it ends when the copy has all there is, which may
-    then be used.
+    `after` continues where an earlier run stopped; without it everything is compared again. If a
+    store fails, it waits. With `finish` it ends when the copy is complete and may be used.
     """
     into = to or namespace
     check_id(namespace, "a namespace")

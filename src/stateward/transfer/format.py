@@ -71,7 +71,7 @@ class Counts:
 def checked_path(path: str) -> str:
     """A URL in the place of a file is a mistake, and may hold a password."""
     if _URL.match(path):
-        raise InvalidInput("a URL stands where the file of a backup belongs: FILE is a path")
+        raise InvalidInput("FILE must be the path of a backup, not a URL")
     return path
 
 
@@ -130,7 +130,7 @@ class BackupWriter:
     def _failed(self, error: OSError) -> DiskProblem:
         return DiskProblem(
             f"{self._path} could not be written: {error.strerror}; free space or choose another "
-            "place, then begin again. No file was left behind"
+            "place, then start again. No file was left behind"
         )
 
 
@@ -219,13 +219,13 @@ class BackupFile:
             if isinstance(first, Header):
                 return first
             break
-        raise self._damaged(0, "it does not begin as one")
+        raise self._damaged(0, "it does not start like one")
 
     def _check_end(self, end: End, number: int, member: Member, counts: Counts) -> None:
         if number or member.raw != _stored(member.text) or end.sha256 != member.sum_before:
             raise self._damaged(member.start, "its checksum is wrong")
         if (end.entities, end.messages, end.documents) != counts.all():
-            raise self._damaged(member.start, "it does not hold what it says")
+            raise self._damaged(member.start, "its contents do not match its header")
 
     def _decoded(self, member: Member) -> Iterator[AnyLine]:
         if not member.text.endswith(b"\n"):
@@ -271,7 +271,7 @@ class BackupFile:
 
     def _damaged(self, at: int, what: str) -> BackupDamaged:
         return BackupDamaged(
-            f"{self._path} is no complete backup: {what} (near byte {at:,} of {self.size:,}). "
+            f"{self._path} is not a complete backup: {what} (near byte {at:,} of {self.size:,}). "
             "Use another copy of it"
         )
 

@@ -272,8 +272,8 @@ class Rebalancing:
             if _comparable(one) != _comparable(other):
                 raise StoreUnavailable(
                     f"the {entity.kind} {entity.id!r} changed while it was copied from "
-                    f"{source.name} to {home.name}, or was copied wrong; stop whoever writes to it "
-                    "and run this again"
+                    f"{source.name} to {home.name}, or the copy is wrong; stop everything that "
+                    "writes to it and run this again"
                 )
             self._page.measure(one)
             if len(one.entries) < size:

@@ -187,8 +187,8 @@ class _Kept:
             self._file.writelines(_encode(line) + b"\n" for line in lines)
         except OSError as error:
             raise DiskProblem(
-                f"a long entity could not be kept in {gettempdir()} until it was read to its end: "
-                f"{error.strerror}; free space there, or set TMPDIR, then begin again"
+                f"a long entity could not be buffered in {gettempdir()}: {error.strerror}; free "
+                "space there, or set TMPDIR, then start again"
             ) from error
 
     def lines(self) -> Iterator[Content]:

@@ -308,6 +308,6 @@ def _must_be_applied(outcome: object, entity: Entity) -> None:
 
 def _changed(entity: Entity) -> StateConflictError:
     return StateConflictError(
-        f"{entity.kind} {entity.id!r} was changed while it was being restored: stop whoever uses "
-        f"the namespace {entity.namespace!r}, then run the restore again"
+        f"{entity.kind} {entity.id!r} was changed while it was being restored: stop everything "
+        f"that uses the namespace {entity.namespace!r}, then run the restore again"
     )

@@ -106,8 +106,8 @@ class Volume:
             if not isinstance(outcome, Applied):
                 entity = commit.entity
                 raise StoreUnavailable(
-                    f"the {entity.kind} {entity.id!r} of {self.name} is written to by "
-                    "somebody else while it moves; stop whoever does, and run this again"
+                    f"the {entity.kind} {entity.id!r} of {self.name} is being written to while it "
+                    "moves; stop the writer, and run this again"
                 )
 
     def take_back(self, entity: Entity) -> bool:

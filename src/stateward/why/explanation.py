@@ -110,7 +110,7 @@ def message_reasons(moment: ThreadMoment) -> dict[int, Reason]:
     if knew.receipt.unread:
         return dict.fromkeys(numbers, "unread")
     if any(gone.what == "message" and gone.why == "unknown" for gone in knew.gone):
-        return dict.fromkeys(numbers, "no_receipt")  # the thread does not tell any more
+        return dict.fromkeys(numbers, "no_receipt")  # the thread no longer knows
     receipt, given = knew.receipt, {*knew.numbers}
     reasons: dict[int, Reason] = {}
     left = [n for n in sorted(numbers) if n <= receipt.version and n not in given]
@@ -213,7 +213,7 @@ def _causes(
             found.append(Cause(reason, sentence, numbers, matters=matters))
     own = sorted({it.holder for it in signs if it.holder and _is_own(it, moment.turn, spoken)})
     if own:
-        sentence = f"{naming(tuple(own))} {'is' if len(own) == 1 else 'are'} of this very turn."
+        sentence = f"{naming(tuple(own))} {'is' if len(own) == 1 else 'are'} part of this turn."
         found.append(Cause("given", sentence, tuple(own), matters=True))
     if moment.knew is None and not found:
         found.append(Cause("no_receipt", _no_receipt(moment, ())))
@@ -240,7 +240,7 @@ def _window(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
 def _summarised(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
     summary = None if moment.knew is None else moment.knew.summary
     long = "" if summary is None else f" of {count(len(summary), 'character')}"
-    return f"A summary{long} was given in the place of {naming(numbers, capital=False)}."
+    return f"A summary{long} was given instead of {naming(numbers, capital=False)}."
 
 
 def _in_summary(moment: ThreadMoment, held: Set[int]) -> str:
@@ -292,14 +292,14 @@ def _unread(_: ThreadMoment, numbers: tuple[int, ...]) -> str:
 def _no_receipt(moment: ThreadMoment, _: tuple[int, ...]) -> str:
     if moment.knew is not None:
         return (
-            "What the model was given is not known any more: messages were removed in a way that "
-            "the thread has no record of, or too many since."
+            "What the model was given is no longer known: messages were removed in a way that the "
+            "thread has no record of, or too many were removed since."
         )
     kept = " It was kept on a machine that could not reach the store." if moment.turn.kept else ""
     forked = ""
     if moment.origin is not None and moment.turn.first == 1:
-        forked = f" It was copied from the thread {quoted(moment.origin)}: ask there."
-    return f"The turn has no receipt, so what the model was given is not known.{kept}{forked}"
+        forked = f" It was copied from the thread {quoted(moment.origin)}: look there."
+    return f"The turn has no receipt, so what the model was given is unknown.{kept}{forked}"
 
 
 def _given(_: ThreadMoment, numbers: tuple[int, ...]) -> str:
@@ -327,7 +327,7 @@ def _gone_before(moment: ThreadMoment) -> list[Cause]:
         sentence = f"{naming(moment.rewritten)} had been rewritten before it read the thread."
         found.append(Cause("rewritten", sentence, moment.rewritten))
     if moment.trimmed:
-        sentence = f"What came up to message {moment.trimmed} is not kept any more."
+        sentence = f"Messages up to {moment.trimmed} are no longer stored."
         found.append(Cause("removed", sentence))
     return found
 
@@ -346,14 +346,14 @@ def _document_causes(moment: ThreadMoment, signs: Sequence[Sign]) -> list[Cause]
 
     theirs = sorted(moment.asked_documents)
     if theirs:
-        whose = "nobody" if moment.user is None else moment.user
+        whose = "no user" if moment.user is None else moment.user
         text = (
             f"The thread belongs to {whose}, so the {_documents(theirs)} of {moment.asked_user} "
             "could not be given."
         )
         add("other_user", theirs, moment.asked_documents, text)
     elif moment.asked_user not in (None, moment.user):
-        text = f"No documents are kept of {moment.asked_user}: check the id."
+        text = f"There are no documents of {moment.asked_user}: check the id."
         found.append(Cause("other_user", text))
     then = moment.documents_then
     if knew is None or knew.receipt.unread or not then:
@@ -400,7 +400,7 @@ def _answer(
     given = sum(reason == "given" for reason in reasons.values())
     if sign is not None and main is not None and main.reason == "given":
         said_so = _sign(sign, moment)
-        return "given", f"{said_so} {main.sentence} Nothing was lost on the way to it."
+        return "given", f"{said_so} {main.sentence} Nothing was lost before it reached the model."
     if moment.knew is None:
         what = "" if sign is None else f"{_sign(sign, moment)} "
         return "unknown", f"{what}{_no_receipt(moment, ())}"
@@ -414,17 +414,17 @@ def _answer(
         known = main.reason != "no_receipt"
         return "lost" if known else "unknown", f"{said_so} {main.sentence}"
     if not lost:
-        return "given", f"{said_so} But the model was given all that was there."
+        return "given", f"{said_so} But the model was given everything that was stored."
     return "lost", " ".join([said_so, *(cause.sentence for cause in lost[:2])])
 
 
 def _sign(sign: Sign, moment: ThreadMoment) -> str:
     if sign.kind == "complaint":
-        return f"The user complained of this turn in message {sign.at}: {quoted(sign.evidence)}."
+        return f"The user complained about this turn in message {sign.at}: {quoted(sign.evidence)}."
     if sign.kind == "tool_call":
         return f"The agent ran {quoted(sign.evidence)} again, as in message {sign.earlier}."
     if sign.kind == "restarted":
-        return f"The agent began anew what it had finished in message {sign.earlier}."
+        return f"The agent restarted what it had finished in message {sign.earlier}."
     if sign.holder is None:
         whose = moment.asked_user if sign.reason == "other_user" else "the user"
         return f"The agent asked for {quoted(sign.evidence)}, which the documents of {whose} have."

@@ -26,15 +26,16 @@ Reason = Literal[
 ADVICE: Final[dict[Reason, str]] = {
     "window": "Load more (last=, turns=, max_tokens=), or have a summary stand for what is older "
     "(summarize=).",
-    "summarised": "Have the summary keep what must not be lost, or put that into the user's "
+    "summarised": "Make the summary keep what must not be lost, or store it in the user's "
     "documents.",
-    "later": "Take one request after the other, thread.turn(…, alone=True), or store with expect=.",
-    "kept": "See why that machine could not reach the store: its log has memory_write_suppressed.",
-    "unread": 'Have such requests fail instead: Policy(threads="raise").',
+    "later": "Serialise requests, thread.turn(…, alone=True), or store with expect=.",
+    "kept": "Find out why that machine could not reach the store: its log has "
+    "memory_write_suppressed.",
+    "unread": 'Let such requests fail instead: Policy(threads="raise").',
     "not_asked": "Give the model store.context(…), or use thread.turn(…, context=True).",
-    "other_user": "Begin the thread as theirs, store.thread(id, user=…), or claim it for them.",
+    "other_user": "Create the thread for this user, store.thread(id, user=…), or claim it.",
     "no_receipt": "Keep receipts: thread.turn(…), or append(…, saw=window).",
-    "given": "Look at the prompt and at the model.",
+    "given": "Check the prompt and the model.",
 }
 Judgement = Literal["lost", "given", "unknown", "nothing"]
 

@@ -79,7 +79,7 @@ class _Sheet:
 
 
 def shown(it: Explanation, command: str, *, colour: bool = False, width: int = 80) -> str:
-    """All of it. `command` looks at another turn if that is named after it."""
+    """The whole explanation. `command`, followed by a message's number, explains another turn."""
     sheet = _Sheet(colour, width)
     word = WORDS[it.judgement]
     mark = f"{sheet.paint(word, _BOLD, _COLOURS[it.judgement])}  "

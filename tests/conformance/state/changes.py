@@ -81,7 +81,7 @@ async def a_feed_is_of_the_kinds_that_are_asked_for(h: StoreHarness) -> None:
         for cursor in unreadable:
             with raises(InvalidInput) as caught:
                 await told(store, cursor)
-            assert "no cursor of a feed of changes" in str(caught.error)
+            assert "not a cursor of a change feed" in str(caught.error)
 
 
 @case

@@ -303,7 +303,7 @@ async def a_log_that_was_cut_off_or_written_anew_shows_against_a_kept_head(
         assert (await store.operations.verify()).ok
         assert (await store.operations.verify(early)).ok
         (problem,) = (await store.operations.verify(late)).problems
-        assert problem.startswith("the entry 6 that was kept as the head is missing")
+        assert problem.startswith("the entry 6 that was saved as the head is missing")
         entity = Entity(h.namespace, OPERATIONS, OPERATIONS)
         await store.sections["workflows"].execute((Commit(entity, h.world.new_op(), (Drop(),)),))
         for n in range(6):
@@ -311,7 +311,7 @@ async def a_log_that_was_cut_off_or_written_anew_shows_against_a_kept_head(
         assert (await store.operations.verify()).ok
         for head in (early, late):
             (problem,) = (await store.operations.verify(head)).problems
-            assert "is not the one that was kept as the head" in problem
+            assert "is not the one that was saved as the head" in problem
 
 
 @case

@@ -158,7 +158,7 @@ async def a_page_is_one_operation(h: StoreHarness) -> None:
 async def what_cannot_be_listed_so_is_said(h: StoreHarness) -> None:
     async with h.store() as store:
         for wrong in ("", "x", "é", "bnVsbA", "W10", 7):
-            with refused("no cursor of a listing"):
+            with refused("not a cursor of a listing"):
                 await ids(store.threads(order="recent", before=wrong))  # type: ignore[arg-type]
         with refused("order"):
             await ids(store.threads(order="newest"))  # type: ignore[arg-type]

@@ -39,11 +39,14 @@ class Drivers:
         self.start(begin=ids).finish()
 
     def until_completed(self, count: int) -> None:
-        """Wait until so many workflows are completed, whoever drives them."""
-        end = time.monotonic() + PATIENCE
+        """Wait until so many workflows are completed; fail when no further one is for long."""
+        before, since = -1, time.monotonic()
         with stateward.sync.open(self._url) as store:
             while (done := self._statuses(store)["completed"]) < count:
-                assert time.monotonic() < end, f"{done} of {count}: some are stranded"
+                if done > before:
+                    before, since = done, time.monotonic()
+                stuck = time.monotonic() - since
+                assert stuck < PATIENCE, f"{done} of {count}, and no more for {stuck:.0f} s"
                 time.sleep(0.05)
 
     def completed(self) -> int:

@@ -61,7 +61,7 @@ class Lists:
         if op.value in writers:
             raise ValueError(
                 f"{op.value!r} is appended to {op.key!r} by transactions {writers[op.value]} and "
-                f"{number}; every append needs a value of its own"
+                f"{number}; every append needs a unique value"
             )
         writers[op.value] = number
 

@@ -74,7 +74,7 @@ def garbage(lists: Lists) -> Iterator[Anomaly]:
             for value in values:
                 writer = lists.writer(key, value)
                 if writer is None:
-                    said = f"{value!r} was read from {key!r}, but nobody appended it"
+                    said = f"{value!r} was read from {key!r}, but was never appended"
                     yield lists.found("garbage read", said, number)
                 elif lists.history[writer].status == "fail":
                     said = f"{value!r} was read from {key!r}, but its append had failed"

@@ -64,7 +64,7 @@ def plain_route(url: str | None) -> Route | str:
     if port is None or not parts.hostname:
         return f"no proxy can be put before {scheme}:// without a host and a port in its URL"
     if "sslmode=verify" in parts.query:
-        return "the name of its host is verified, and this target can be told no other address"
+        return "its host name is verified, and this target takes no other address"
     user, at, _ = parts.netloc.rpartition("@")
 
     def change(ports: list[int]) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def compare(old: Report, new: Report) -> Comparison:
 
 
 def machine(report: Report) -> object:
-    """What tells machines apart: the environment's `fingerprint`, else its `machine`."""
+    """What identifies a machine: the environment's `fingerprint`, else its `machine`."""
     return report.environment.get("fingerprint") or report.environment.get("machine")
 
 
@@ -73,13 +73,13 @@ def _refuse_another_machine(old: Report, new: Report) -> None:
     if machine(old) is None or machine(new) is None:
         which = "baseline" if machine(old) is None else "new report"
         raise InvalidInput(
-            f"The {which} does not say on which machine it was made, so it cannot be compared. "
+            f"The {which} does not name the machine it was made on, so it cannot be compared. "
             "Run the audit again here and keep its report.json as the baseline."
         )
     if machine(old) != machine(new):
         raise InvalidInput(
-            "The baseline comes from another machine, and figures of two machines say nothing "
-            "about a change. Run the audit on this machine once and keep its report.json as the "
+            "The baseline comes from another machine, and figures of two machines cannot be "
+            "compared. Run the audit on this machine once and keep its report.json as the "
             "baseline."
         )
 
@@ -91,7 +91,7 @@ def _notes(old: Report, new: Report) -> Iterator[str]:
         ("seed", str(old.seed), str(new.seed)),
     ):
         if before != after:
-            yield f"another {name}: {before} before, {after} now"
+            yield f"different {name}: {before} before, {after} now"
     for which, report in (("baseline", old), ("new audit", new)):
         if report.interrupted:
             yield f"the {which} was interrupted"
@@ -200,7 +200,7 @@ def text(comparison: Comparison) -> str:
     since = f"Since the audit of {words.moment(comparison.before)}"
     lines = [f"{since}: note: {words.line(note)}" for note in comparison.notes]
     if not comparison.changes:
-        return "\n".join([*lines, f"{since}: nothing changed beyond the noise of a run.", ""])
+        return "\n".join([*lines, f"{since}: nothing changed beyond measurement noise.", ""])
     lines.append(f"{since}:")
     for change in comparison.changes:
         said = f"{change.where}: {change.what}: {change.before} → {change.after}"

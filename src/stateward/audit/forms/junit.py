@@ -83,7 +83,7 @@ def _case(answer: Answer) -> Element:
 
 
 def _interruption(report: Report) -> Element:
-    name = "The audit ran to its end"
+    name = "The audit completed"
     case = Element("testcase", {"classname": f"{_SUITE}.audit", "name": name, "time": "0.000"})
     message = words.interruption(report)
     said = {"message": message, "type": "aborted" if report.aborted else "interrupted"}
@@ -94,7 +94,7 @@ def _interruption(report: Report) -> Element:
 def _details(answer: Answer) -> str:
     lines = [answer.summary]
     for fact in answer.evidence:
-        held = f" (held against: {fact.limit})" if fact.limit else ""
+        held = f" (limit: {fact.limit})" if fact.limit else ""
         power = f"; {fact.power}" if fact.power else ""
         lines.append(f"- {fact.what}: {words.measured(fact)}{held}{power}")
     if answer.counter_example:
@@ -102,7 +102,7 @@ def _details(answer: Answer) -> str:
     if answer.remedy:
         lines.append(f"What to do: {answer.remedy}")
     if answer.reproduce:
-        lines.append(f"Again: {answer.reproduce}")
+        lines.append(f"Reproduce: {answer.reproduce}")
     return words.plain("\n".join(lines))
 
 

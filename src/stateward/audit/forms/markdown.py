@@ -102,7 +102,7 @@ def _details(answer: Answer) -> Iterator[str]:
         yield f"**For your users:** {safe(answer.means)}"
     if answer.evidence:
         yield table(
-            ("Evidence", "Measured", "Held against", "Power"),
+            ("Evidence", "Measured", "Limit", "Power"),
             [
                 (safe(e.what), safe(words.measured(e)), safe(e.limit), safe(e.power))
                 for e in answer.evidence

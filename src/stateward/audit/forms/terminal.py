@@ -110,7 +110,7 @@ def _settings(page: _Page, report: Report) -> None:
     if not wrong:
         return
     page.gap()
-    page.add("Settings that need a look", _BOLD)
+    page.add("Settings to review", _BOLD)
     for setting in wrong:
         word = page.word(setting.verdict)
         said = f"{setting.name} = {setting.value} ({words.source(setting)}): {setting.meaning}"

@@ -1,4 +1,4 @@
-"""How verdicts, figures and times are said, the same in every form of the report."""
+"""The wording of verdicts, figures and times, the same in every form of the report."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def figure(value: float | str | bool | None) -> str:
 
 def number(value: float) -> str:
     if not math.isfinite(value):
-        return "not a number" if math.isnan(value) else "without end"
+        return "not a number" if math.isnan(value) else "infinite"
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     if abs(value) >= 1e15 or abs(value) < 0.001:
@@ -153,7 +153,7 @@ def source(setting: Setting) -> str:
     return {
         "read": "read from the store",
         "declared": "declared, not verified",
-        "blocked": "the store does not let it be read",
+        "blocked": "the store does not allow reading it",
     }[setting.source]
 
 
@@ -173,7 +173,7 @@ def growth(report: Report) -> str:
         said += f"; there is room for {size(found.capacity)}"
     days = found.days_to_full
     if days is None or not math.isfinite(days):
-        return f"{said}. When it is full is not known."
+        return f"{said}. When it will be full is unknown."
     return f"{said}. Full in {number(round(days))} days." if days > 0 else f"{said}. It is full."
 
 
@@ -191,7 +191,7 @@ def money(report: Report) -> str:
 
 def amount(value: float | None, currency: str) -> str:
     """Money: 1,234.50 USD."""
-    return "an unknown sum" if value is None else f"{value:,.2f} {line(currency)}"
+    return "an unknown amount" if value is None else f"{value:,.2f} {line(currency)}"
 
 
 def bill(money: Money) -> Iterator[tuple[str, str, str, str]]:
@@ -201,15 +201,15 @@ def bill(money: Money) -> Iterator[tuple[str, str, str, str]]:
         unit = f" {part.unit}" if part.unit and part.amount is not None else ""
         on, off = amount(part.on, money.currency), amount(part.off, money.currency)
         yield part.what, f"{much}{unit}", on, off
-    yield "in all", "", amount(money.on, money.currency), amount(money.off, money.currency)
+    yield "total", "", amount(money.on, money.currency), amount(money.off, money.currency)
 
 
 def interruption(report: Report) -> str:
     """Why the audit is not complete, or nothing."""
     if report.aborted:
-        return f"The audit ended itself: {line(report.aborted)}. What was not reached is unknown."
+        return f"The audit stopped: {line(report.aborted)}. What it did not reach is unknown."
     if report.interrupted:
-        return "The audit was interrupted: what was not reached is unknown."
+        return "The audit was interrupted: what it did not reach is unknown."
     return ""
 
 

@@ -29,21 +29,21 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if wrong := _untrue(seen):
         return Finding("fail", wrong, facts)
     if seen.early:
-        return Finding("fail", f"the alarm {seen.early!r} came before anything was wrong", facts)
+        return Finding("fail", f"the alarm {seen.early!r} fired before anything was wrong", facts)
     if not seen.outage:
-        why = record.notes.get("monitoring", "so the alarm is not known")
-        said = f"the percentiles are there; no outage could be made: {why}"
+        why = record.notes.get("monitoring", "so whether an alarm fires is unknown")
+        said = f"the percentiles are there; no outage could be caused: {why}"
         return Finding("unknown", said, facts)
     if seen.suppressed < (10 if seen.alarm is None else 1):
         said = plural(seen.suppressed, "write was", "writes were")
         return Finding("unknown", f"only {said} suppressed: too few for an alarm", facts)
     if seen.alarm is None:
-        return Finding("fail", "an outage was made and no alarm came", facts)
+        return Finding("fail", "the store was down and no alarm fired", facts)
     if seen.alarm_after is None:
-        return Finding("unknown", f"when the alarm {seen.alarm!r} came is not known", facts)
+        return Finding("unknown", f"when the alarm {seen.alarm!r} fired is unknown", facts)
     if seen.alarm_after > limits["alarm_s"]:
-        return Finding("fail", f"the alarm came only after {seen.alarm_after:.0f} s", facts)
-    said = f"the percentiles are there, and the alarm {seen.alarm!r} came when the store was down"
+        return Finding("fail", f"the alarm fired only after {seen.alarm_after:.0f} s", facts)
+    said = f"the percentiles are there, and the alarm {seen.alarm!r} fired when the store was down"
     return Finding("pass", said, facts)
 
 
@@ -73,14 +73,14 @@ QUESTION = Question(
     "monitoring",
     9,
     "Do you have monitoring for state lookup performance?",
-    "CPU and memory look normal while agents lose their context. Only the state's own figures show "
-    "it, and only an alarm that really fires wakes somebody.",
+    "CPU and memory look normal while agents lose their context. Only metrics of the state itself "
+    "show it, and only an alert that really fires gets someone to act.",
     ("metrics",),
     ("monitoring",),
-    "Measure every lookup, export p50, p95 and p99, and alert on suppressed writes. To drill your "
-    "own monitoring pass --metrics-url and --alerts-url.",
+    "Measure every lookup, export p50, p95 and p99, and alert on suppressed writes. To test your "
+    "own monitoring, pass --metrics-url and --alerts-url.",
     judge,
     ("monitoring",),
     severity="medium",
-    means="Nobody is woken: users are the first to learn that the agent has lost its memory.",
+    means="No alert fires: users are the first to notice that the agent has lost its memory.",
 )

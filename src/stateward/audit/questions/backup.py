@@ -14,9 +14,11 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         said = plural(drill.before, "turn")
         return Finding("unknown", f"there were only {said} to back up")
     if not any(drill.written.values()):
-        return Finding("unknown", "what was written is not known, so nothing can be compared")
+        return Finding("unknown", "what was written is unknown, so nothing can be compared")
     if not drill.moment or not drill.backup_seconds or not drill.restore_seconds:
-        return Finding("unknown", "how long it took, or of which moment it is, was not recorded")
+        return Finding(
+            "unknown", "the duration or the point in time of the backup was not recorded"
+        )
     came_back = {number for numbers in drill.restored.values() for number in numbers}
     missing = [number for number in range(drill.before) if number not in came_back]
     disordered = [t for t, n in drill.restored.items() if n != drill.written.get(t, [])[: len(n)]]
@@ -26,7 +28,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         zero("conversations that differ", len(disordered), len(drill.restored), "conversations"),
         Evidence("users' state", "equal" if drill.users_equal else "different"),
         Evidence(
-            "one point in time", whole if drill.moment == "store" else "each entity in itself"
+            "one point in time", whole if drill.moment == "store" else "each entity on its own"
         ),
         Evidence("RPO", plural(len(missing), "acknowledged turn"), limit="0"),
         Evidence("RTO", round(drill.restore_seconds, 2), "s"),
@@ -52,20 +54,20 @@ def _example(drill: Drill, missing: list[int], disordered: list[str]) -> str:
         thread = disordered[0]
         written, restored = drill.written.get(thread, [])[:10], drill.restored[thread][:10]
         return f"{thread}: written {written}, restored {restored}"
-    return "turns from after the backup's moment are there while earlier ones are not"
+    return "turns written after the backup was taken are there, while earlier ones are not"
 
 
 QUESTION = Question(
     "backup",
     5,
     "Do you have backup and recovery for state data?",
-    "Disks fail, and people delete the wrong thing. A backup that was never restored is a hope.",
+    "Disks fail, and people delete the wrong thing. A backup that was never restored may not work.",
     ("threads",),
     ("drill",),
-    "Back up on a schedule, restore into a clean place as a drill, and compare. For a provider's "
-    "snapshots pass --backup-command and --restore-command, so that the drill uses them.",
+    "Back up on a schedule, restore into an empty place as a drill, and compare. For a provider's "
+    "snapshots, pass --backup-command and --restore-command, so that the drill uses them.",
     judge,
     ("backup",),
     severity="high",
-    means="After the next broken disk or wrong command, conversations are gone for good.",
+    means="After the next broken disk or wrong command, conversations are lost permanently.",
 )

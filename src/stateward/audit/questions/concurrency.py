@@ -32,7 +32,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     for level in many:
         if doubt := doubtful(level, limits):
             at = plural(level.conversations, "conversation")
-            return Finding("unknown", f"{doubt}, with {at} at once", facts, remedy=AGAIN)
+            return Finding("unknown", f"{doubt}, with {at} at a time", facts, remedy=AGAIN)
     failed = [level for level in many if _windows_over(level, limits) >= 2]
     if failed:
         said = ", ".join(f"{level.p95:.0f} ms at {level.conversations}" for level in failed)
@@ -81,7 +81,7 @@ def _windows_over(level: Level, limits: Thresholds) -> int:
 def _history(lengths: list[Length], limits: Thresholds) -> tuple[Verdict, str]:
     """How a lookup follows the length of the history."""
     if len(lengths) < 2 or not all(each.p50 and each.messages for each in lengths):
-        return "unknown", "nothing is known of long histories"
+        return "unknown", "long histories were not measured"
     short, long = lengths[0], lengths[-1]
     times = long.p50 / short.p50
     said = f"a lookup takes {times:.1f} times as long with {long.messages:,} messages"
@@ -94,9 +94,9 @@ def _history(lengths: list[Length], limits: Thresholds) -> tuple[Verdict, str]:
 def _cold(seen: Doubling, limits: Thresholds) -> tuple[Verdict, str]:
     """How a lookup is in a replica that has just joined."""
     if seen.lookups < FEWEST_COLD or not seen.before < seen.after:
-        return "unknown", "nothing is known of replicas that join under load"
+        return "unknown", "replicas that join under load were not measured"
     if not (seen.cold_p50 and seen.warm_p50 and seen.lag):
-        return "unknown", "what a joining replica's first lookups take was not measured"
+        return "unknown", "the first lookups of a joining replica were not measured"
     if seen.lag > limits["generator_lag_ms"]:
         return "unknown", f"the generator lagged {seen.lag:g} ms while replicas joined"
     times = seen.cold_p50 / seen.warm_p50
@@ -113,11 +113,11 @@ QUESTION = Question(
     "and be cold in every replica that auto-scaling adds.",
     ("threads",),
     ("levels", "lengths", "doubling"),
-    "Give every conversation a record of its own, append instead of rewriting, read the last "
-    "messages only, size the pool for the replicas, and open the store before a replica gets its "
+    "Store every conversation separately, append instead of rewriting, read only the last "
+    "messages, size the pool for the replicas, and open the store before a replica gets its "
     "first conversation.",
     judge,
     ("load", "scaling", "history"),
     severity="medium",
-    means="The agent gets slower the more people talk to it, and the longer they do.",
+    means="The agent gets slower as more people talk to it, and as conversations get longer.",
 )

@@ -7,18 +7,20 @@ from stateward.audit.questions.question import Finding, Question, Thresholds, pl
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence
 
-COMPARED = "Compare the version in the very statement that writes, and refuse all but the same one."
+COMPARED = (
+    "Compare versions in the statement that writes, and refuse every version but the current."
+)
 PROMISES = (
     Promise("the right version", "a put with the right version is refused", COMPARED),
-    Promise("too old", "a put with a version that is too old is taken", COMPARED),
-    Promise("too new", "a put with a version that never was is taken", COMPARED),
+    Promise("too old", "a put with a version that is too old is accepted", COMPARED),
+    Promise("too new", "a put with a version that never existed is accepted", COMPARED),
     Promise("nought", "a put with expect=0 overwrites what is there", COMPARED),
     Promise("refused changes nothing", "a put that was refused has changed something", COMPARED),
-    Promise("told", "versions are not told, or not the right ones"),
+    Promise("told", "versions are not reported, or are wrong"),
     Promise("raised by a put", "a put does not raise the version"),
     Promise("raised by an update", "an update does not raise the version"),
     Promise("a version that another changed", "another replica's change is overwritten", COMPARED),
-    Promise("one of many wins", "several puts for one version were all told they were stored",
+    Promise("one of many wins", "several puts for one version were all acknowledged",
             COMPARED),
 )  # fmt: skip
 
@@ -35,13 +37,13 @@ def forced(record: Record) -> Finding:
         return Finding("unknown", "no conflict was forced")
     missed = seen.forced - seen.detected
     facts = (
-        zero("conflicts not noticed", missed, seen.forced, "conflicts"),
+        zero("conflicts not detected", missed, seen.forced, "conflicts"),
         zero("states overwritten", seen.overwritten, seen.forced, "conflicts"),
-        Evidence("told with both versions", seen.both_versions, "", f"{seen.forced}"),
+        Evidence("reported with both versions", seen.both_versions, "", f"{seen.forced}"),
         Evidence("resolved by reading again", seen.resolved, "", f"{seen.forced}"),
     )
     if missed or seen.overwritten:
-        said = f"{plural(missed, 'conflict')} of {seen.forced} not noticed"
+        said = f"{plural(missed, 'conflict')} of {seen.forced} not detected"
         return Finding(
             "fail",
             f"{said}; {plural(seen.overwritten, 'state')} overwritten",
@@ -53,10 +55,10 @@ def forced(record: Record) -> Finding:
         said = f"{said} could not be resolved by reading again"
         return Finding("fail", said, facts, seen.example)
     if seen.both_versions < seen.forced:
-        said = "every conflict was noticed, but not told with both versions"
+        said = "every conflict was detected, but not reported with both versions"
         return Finding("warn", said, facts, seen.example)
     all_of = plural(seen.forced, "conflict was", "conflicts were")
-    said = f"{all_of} noticed, told with both versions, and resolved"
+    said = f"{all_of} detected, reported with both versions, and resolved"
     return Finding("pass", said, facts)
 
 
@@ -64,14 +66,14 @@ QUESTION = Question(
     "conflicts",
     12,
     "Do you have mechanisms for state conflict resolution?",
-    "Somebody will write for a state that is no longer current. A store that does not notice keeps "
-    "whoever came last, and nobody learns of the loss.",
+    "Sooner or later an agent writes based on a state that is no longer current. A store that does "
+    "not notice keeps the last write, and the other is lost silently.",
     ("users", "versions"),
     ("conflicts",),
     "Give every document a version, write with the version that was read, and raise an error that "
-    "tells both.",
+    "names both.",
     judge,
     ("conflicts", "versions"),
     severity="high",
-    means="One agent's change silently undoes another's, and neither is told.",
+    means="One agent's change silently overwrites another's.",
 )

@@ -23,7 +23,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         said = f"{plural(len(appends), 'append')} and {plural(len(reads), 'read')}"
         return Finding("unknown", f"only {said} succeeded: too few")
     if len({s.process for s in appends}) < 2:
-        return Finding("unknown", "only one replica appended, so nothing raced")
+        return Finding("unknown", "only one replica appended, so there was no race")
     anomalies = check([_transaction(step) for step in steps])
     names = Counter(anomaly.name for anomaly in anomalies)
     total = len(appends) + len(reads)
@@ -62,8 +62,8 @@ QUESTION = Question(
     "consistency",
     13,
     "Is state eventually consistent or immediately consistent?",
-    "An agent that reads what was true a moment ago answers a question that was already settled. "
-    "Which it is must be known, not assumed.",
+    "An agent that reads stale state answers a question that was already settled. Which "
+    "consistency a store offers must be known, not assumed.",
     ("threads",),
     ("steps",),
     "Read from the primary, revalidate caches at every read, and let one place decide the order of "
@@ -71,5 +71,5 @@ QUESTION = Question(
     judge,
     ("consistency",),
     severity="high",
-    means="The agent answers from a state that was already settled otherwise.",
+    means="The agent answers from stale state.",
 )

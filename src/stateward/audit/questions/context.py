@@ -6,41 +6,42 @@ from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
-TURNS = "Cut a conversation between turns, and keep a call and its results in one piece."
+TURNS = "Cut a conversation between turns, and keep a tool call and its results together."
 PROMISES = (
     Promise("the instruction", "the instruction at the beginning is not in the context",
             "Put the system messages before every window, whatever its length."),
     Promise("the newest message", "the newest message is not in the context",
             "Take a window from the end of the conversation, and read it from the store."),
-    Promise("the question that is worked on", "the question that is worked on is not there",
+    Promise("the question that is worked on", "the current question is not in the context",
             "Keep the last question in front of the newest steps, however many there are."),
-    Promise("calls with their results", "the context is one that no model takes", TURNS),
+    Promise("calls with their results", "the context is one that models refuse", TURNS),
     Promise("no more than asked for", "the context has more messages than were asked for"),
-    Promise("as it was stored", "the context has what was never said, or in another order",
-            "Leave messages out, but do not change, double or move them."),
+    Promise("as it was stored",
+            "the context has messages that were never stored, or in another order",
+            "Leave messages out, but do not change, duplicate or reorder them."),
     Promise("all that there is room for", "messages are left out though there is room for all",
             "Leave out only what does not fit."),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    holds = "what was said was there when it was needed, in windows of every length"
+    holds = "the context had what the model needs, in windows of every length"
     return finding(record, record.context, PROMISES, holds)
 
 
 QUESTION = Question(
     "context",
     29,
-    "Is what was said in the context when it is needed?",
-    "An agent knows what is in its window and nothing else. One that has lost its instruction, or "
-    "the question it works on, goes on all the same.",
+    "Does the context have what the model needs?",
+    "An agent knows only what is in its window. One that has lost its instructions, or the "
+    "question it works on, continues regardless.",
     ("threads", "context"),
     ("context",),
     TURNS,
     judge,
     ("context",),
     severity="high",
-    means="The agent forgets its instructions or the question in the middle of the work.",
+    means="The agent forgets its instructions or the question while it is working.",
     since=3,
     optional=True,
 )

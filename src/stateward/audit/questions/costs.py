@@ -16,9 +16,9 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         Evidence("bytes written a turn", _rounded(seen.written_a_turn)),
     ]
     if seen.memory_a_replica is None:
-        return Finding("unknown", "what a replica takes could not be measured here", tuple(facts))
+        return Finding("unknown", "a replica's memory could not be measured here", tuple(facts))
     if (seen.pool is None) != (seen.max_connections is None):
-        return Finding("unknown", "how many connections there may be is not known", tuple(facts))
+        return Finding("unknown", "the number of connections allowed is unknown", tuple(facts))
     if seen.pool is not None:
         facts.append(Evidence(f"connections of {agents} agents", agents * seen.pool))
     if seen.pool is not None and seen.max_connections:
@@ -50,7 +50,7 @@ QUESTION = Question(
     "costs",
     15,
     "What are the hidden costs at 100+ concurrent agents?",
-    "Connections, memory and bytes written grow with every agent, and limits are met all at once.",
+    "Connections, memory and bytes written grow with every agent, and limits are hit together.",
     ("threads",),
     ("costs",),
     "Lower the pool of each replica, put a pooler in between, or raise the limit of the server.",

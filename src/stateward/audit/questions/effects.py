@@ -1,4 +1,4 @@
-"""28: what tools do in the world, when processes die around it."""
+"""28: what tools do in the world when processes die."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
 KEY = (
-    "Give every task and step a key made of its whole id and name, which is the same at every try "
-    "in every replica, and pass it to the system that is acted on (an idempotency key)."
+    "Give every task and step an idempotency key made of its full id and name, the same for every "
+    "attempt in every replica, and pass it to the system that the tool calls."
 )
 PROMISES = (
-    Promise("it acts", "a tool never acts whose process was killed before, and nobody is told",
-            "Mark work as done when its function has returned, not when it begins."),
+    Promise("it acts", "a tool whose process was killed never acts, and no error says so",
+            "Mark work as done when its function has returned, not when it starts."),
     Promise("what is recorded is not done again", "a tool acts again though its task was done",
             "Store the result of a task before it is acknowledged."),
     Promise("the key is the same at every try", "a tool acts again under another key", KEY,
             "effects"),
     Promise("another act has another key", "two different acts have the same key", KEY, "effects"),
     Promise("an act that is repeated is told apart",
-            "a tool that had acted before a kill acts again, and nothing tells", KEY, weak=True),
+            "a tool that acted before a kill acts again, undetectably", KEY, weak=True),
 )  # fmt: skip
 
 
@@ -28,23 +28,23 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     # Whether anything is repeated depends on the memory, and a memory without keys has none.
     chance = {"the key is the same at every try", "an act that is repeated is told apart"}
     promises = [each for each in PROMISES if each.name not in chance or each.name in tried]
-    holds = "every tool acted, and what was repeated could be told by its key"
+    holds = "every tool acted, and repeated calls could be detected by their key"
     return finding(record, record.effects, promises, holds)
 
 
 QUESTION = Question(
     "effects",
     28,
-    "Does a tool act once, also when processes die around it?",
-    "Between charging a card and writing that down, a process can die. Whoever goes on must "
-    "neither forget the charge nor make it twice, and no store alone can see to that.",
+    "Does a tool act once, even if a process dies?",
+    "A process can die between charging a card and recording that. The process that takes over "
+    "must neither forget the charge nor repeat it, and no store can ensure that alone.",
     ("tasks",),
     ("effects",),
     KEY,
     judge,
     ("effects",),
     severity="critical",
-    means="A card is charged twice, or an order is never sent, and nobody knows.",
+    means="A card is charged twice, or an order is never sent, and no error says so.",
     since=3,
     optional=True,
 )

@@ -12,36 +12,38 @@ BACKUP = "a backup made afterwards"
 FILES, KEPT = "nothing of it in the server's files", "turns kept for later"
 SOMETIMES = (BACKUP, FILES, KEPT)  # not every target has, or does, what these need
 TRACES = (
-    "Give the memory a method `traces(text)` that names the files, tables or keys which still have "
-    "a text, or audit it on a server of the audit's own (--with-server), whose files are searched. "
-    "Of a Stateward service, name the store behind it: --url."
+    "Give the memory a method `traces(text)` that names the files, tables or keys which still "
+    "contain a text, or audit it on a server that the audit starts (--with-server), whose files "
+    "are searched. For a Stateward service, pass the store behind it as --url."
 )
 PROMISES = (
     Promise("gone at once", "what was erased is still there",
-            "Remove all of the person before erase returns, and let no replica keep a copy."),
-    Promise("gone for a new process", "what was erased is there in a new process",
+            "Remove all data of the person before erase returns, and let no replica keep a copy."),
+    Promise("gone for a new process", "what was erased is still there in a new process",
             "Remove it in the store, not in the process."),
-    Promise("others stay", "others are erased with a person",
-            "Name what is removed by whole ids: no prefix, no pattern."),
+    Promise("others stay", "other people's data is erased too",
+            "Select what is removed by full ids, not by a prefix or pattern."),
     Promise("nothing of it is stored", "what was erased is still stored",
             "Delete the rows and keys instead of marking them; on SQLite with secure_delete and a "
             "truncated write-ahead log, and without copies in caches, indexes and logs.", "traces"),
-    Promise(FILES, "what was erased is still in the server's files, also when it has written them "
-            "anew", "Delete the rows and keys instead of marking them."),
-    Promise(KEPT, "a turn that a replica kept for later comes back after its person was erased",
-            "Remember for a while what was erased, and refuse what was said before that."),
+    Promise(FILES, "what was erased is still in the server's files, even after it has rewritten "
+            "them", "Delete the rows and keys instead of marking them."),
+    Promise(KEPT, "a turn that a replica had spilled comes back after its person was erased",
+            "Remember erasures for a while, and refuse turns from before them."),
     Promise("a new beginning", "what was erased comes back when its id is used again"),
     Promise(BACKUP, "what was erased is in a backup made afterwards",
-            "Back up what is there, and leave out what only waits to be removed."),
+            "Leave what is marked for removal out of backups."),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     tried = {check.promise for check in record.erasure or ()}
     promises = [each for each in PROMISES if each.name not in SOMETIMES or each.name in tried]
-    found = finding(record, record.erasure, promises, "who was erased was gone, and nobody else")
+    found = finding(
+        record, record.erasure, promises, "erased people were gone, and no one else was affected"
+    )
     if found.verdict == "pass" and "traces" not in record.provides and FILES not in tried:
-        said = "who was erased was not given to anybody; what is still stored nobody can tell"
+        said = "no read returned what was erased; whether it is still stored is unknown"
         return replace(found, verdict="unknown", summary=said, remedy=TRACES)
     return found
 
@@ -50,16 +52,16 @@ QUESTION = Question(
     "erasure",
     30,
     "Is a person who is erased really gone?",
-    "People may demand that what is known of them is removed. What is only hidden, or still in a "
-    "copy, comes back with the next restore, and with a fine.",
+    "People may demand that their data is deleted. Data that is only hidden, or still in a copy, "
+    "comes back with the next restore, and may cost a fine.",
     ("threads", "erasure"),
     ("erasure",),
-    "Remove what belongs to a person from the store itself, by whole ids, in one place that all "
+    "Delete what belongs to a person from the store itself, by full ids, in one place that all "
     "replicas read.",
     judge,
     ("erasure", "backup"),
     severity="high",
-    means="What a person had removed is shown again, or another's conversations vanish.",
+    means="Deleted data is shown again, or someone else's conversations disappear.",
     since=3,
     optional=True,
 )

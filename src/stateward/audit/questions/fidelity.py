@@ -10,16 +10,16 @@ TEXT = (
     "Store text as UTF-8 from end to end (connection, column, file), with no length limit, and "
     "neither strip nor normalise it."
 )
-VALUE = "Serialise to JSON and back without a conversion of your own, and keep nulls."
+VALUE = "Serialise to JSON and back without custom conversions, and keep nulls."
 IDS = (
-    "Use ids as they are: bind them as parameters, compare them byte for byte, and where they "
-    "become file names or patterns, escape all of them the same way, or use a hash of the whole id."
+    "Use ids unchanged: bind them as parameters, compare them byte for byte, and where they "
+    "become file names or patterns, escape all of them the same way, or use a hash of the full id."
 )
 PROMISES = (
     Promise("texts", "texts of messages come back changed", TEXT, refusable=False),
     Promise("long texts", "long messages come back changed", TEXT, refusable=False),
     Promise("values", "fields of messages come back changed", VALUE, refusable=False),
-    Promise("roles and tool calls", "messages lose parts of themselves", VALUE, refusable=False),
+    Promise("roles and tool calls", "parts of messages are lost", VALUE, refusable=False),
     Promise(
         "many messages at once",
         "many messages in one append do not all come back",
@@ -34,11 +34,11 @@ PROMISES = (
 )
 EXTREMES = (
     Promise("extreme long texts", "a message of a megabyte comes back changed", TEXT),
-    Promise("extreme texts", "a NUL in a message is changed in silence", TEXT),
-    Promise("extreme values", "very large numbers in messages are changed in silence", VALUE),
+    Promise("extreme texts", "a NUL in a message is silently changed", TEXT),
+    Promise("extreme values", "very large numbers in messages are silently changed", VALUE),
     Promise("extreme ids", "conversations with very long ids are mixed up", IDS),
     Promise("users' extreme long texts", "a text of a megabyte comes back changed", TEXT, "users"),
-    Promise("users' extreme texts", "a NUL in a user's state is changed in silence", TEXT, "users"),
+    Promise("users' extreme texts", "a NUL in a user's state is silently changed", TEXT, "users"),
     Promise("users' extreme values", "very large numbers of users are changed", VALUE, "users"),
     Promise("users' extreme ids", "users with very long ids are mixed up", IDS, "users"),
     Promise("what is refused leaves nothing", "a part of what was refused is stored", VALUE),
@@ -58,7 +58,7 @@ QUESTION = Question(
     17,
     "Does what is stored come back as it was?",
     "Users write in every script, paste long texts, and tools return whatever JSON they like. What "
-    "is cut, converted or mixed up in silence is noticed only when an answer is wrong.",
+    "is cut, converted or mixed up silently is noticed only when an answer is wrong.",
     ("threads",),
     ("fidelity",),
     f"{TEXT} {VALUE}",

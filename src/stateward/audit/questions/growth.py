@@ -6,11 +6,11 @@ from stateward.audit.questions.question import Finding, Question, Thresholds, pl
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence, Growth
 
-KEPT = 0.8  # of what an update writes; more is left for good
+KEPT = 0.8  # of what an update writes; more is never removed
 
 
 def projection(record: Record, limits: Thresholds) -> Growth | None:
-    """None if the store does not tell its size."""
+    """None if the store does not report its size."""
     seen = record.growing
     if seen is None or seen.bytes_before is None or seen.bytes_after is None or not seen.turns:
         return None
@@ -27,7 +27,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if lasting.verdict == "unknown" or (lengthening is None and lasting.verdict == "fail"):
         return lasting
     if lengthening is None:
-        unseen = "how much room a turn takes in a long conversation was not measured"
+        unseen = "the size of a turn in a long conversation was not measured"
         return Finding("unknown", unseen, lasting.evidence)
     order = ("fail", "warn", "pass")
     found = (updates(record, limits), lengthening, lasting)
@@ -54,19 +54,19 @@ def updates(record: Record, limits: Thresholds) -> Finding:
         facts = (*facts, Evidence(f"… after {seen.updates:,} of them", round(each)))
         if each < KEPT * seen.document:
             said = (
-                f"of a user's state some versions are kept, {grown:,} bytes after {seen.updates:,}"
+                f"old versions of a user's state are kept: {grown:,} bytes after {seen.updates:,}"
             )
             return Finding("pass", said, facts)
     said = (
-        f"every update of a user's state takes {each:,.0f} bytes more, though that has "
-        f"{seen.document:,} bytes before and after"
+        f"every update of a user's state adds {each:,.0f} bytes, though its size stays at "
+        f"{seen.document:,} bytes"
     )
-    remedy = "Write a user's state over the former one, or remove what is no longer asked for."
+    remedy = "Overwrite a user's state, or delete versions that are no longer needed."
     return Finding("fail", said, facts, remedy=remedy)
 
 
 def history(record: Record, limits: Thresholds) -> Finding | None:
-    """Whether a turn takes more room the longer its conversation is; None if nobody looked."""
+    """Whether a turn takes more room in a longer conversation; None if not measured."""
     seen, grown = record.growing, projection(record, limits)
     if seen is None or grown is None or not grown.bytes_a_turn:
         return None
@@ -96,7 +96,7 @@ def capacity(record: Record, limits: Thresholds) -> Finding:
     """How long the store lasts."""
     grown = projection(record, limits)
     if grown is None:
-        return Finding("unknown", "the store does not tell its size")
+        return Finding("unknown", "the store does not report its size")
     a_day = grown.bytes_a_turn * grown.turns_a_day
     year, fits = a_day * 365, limits["state_fits_gb"]
     in_memory = fits * 1e9 / a_day if a_day else None
@@ -122,9 +122,9 @@ def capacity(record: Record, limits: Thresholds) -> Finding:
         if days < limits["days_warn"]:
             return Finding("warn", said, facts)
     else:
-        said += "; the store tells no limit"
+        said += "; the store reports no limit"
     if in_memory is None:
-        return Finding("unknown", f"{said}, and turns_a_day is nought", facts)
+        return Finding("unknown", f"{said}, and turns_a_day is 0", facts)
     said += f"; {fits:g} GB of memory hold {_days(in_memory)} of it"
     if days is None and in_memory < limits["days_warn"]:
         return Finding("warn", said, facts)
@@ -143,10 +143,10 @@ QUESTION = Question(
     "worse, evicts some.",
     ("sizes",),
     ("growing",),
-    "Let conversations expire, sweep what has, and set turns_a_day under [thresholds] to your own "
-    "figure before you decide.",
+    "Let conversations expire, sweep expired ones, and set turns_a_day under [thresholds] to your "
+    "own figure before you decide.",
     judge,
     ("growth",),
     severity="medium",
-    means="One day every turn is refused, or old conversations vanish.",
+    means="At some point every turn is refused, or old conversations disappear.",
 )

@@ -1,4 +1,4 @@
-"""23: nobody gets another's state."""
+"""23: each caller gets their own state, and no one else's."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from stateward.audit.record import Record
 
 TENANT = "one's own tenant"
 WHOLE = "all of one's own"
-OWN_LOST = "While many people write at once, some of what they wrote is missing or not the newest."
+OWN_LOST = "While many people write, some of what they wrote is missing or out of date."
 PROMISES = (
     Promise("one's own state", "a user is given another user's state",
-            "Keep nothing of a call in an attribute that all calls share."),
+            "Keep nothing that belongs to one call in an attribute that all calls share."),
     Promise("one's own conversation", "a conversation is given messages of another",
-            "Keep nothing of a call in an attribute that all calls share."),
-    Promise(WHOLE, "what one has just written is missing or changed while others write theirs",
-            "Write each person's state by itself: no file or record of all of them that is read, "
-            "changed and written back."),
-    Promise("what is not there yet", "what one caller does to a default, all others see",
+            "Keep nothing that belongs to one call in an attribute that all calls share."),
+    Promise(WHOLE, "what was just written is missing or changed while others write",
+            "Write each person's state separately, not in one file or record of all people that "
+            "is read, changed and written back."),
+    Promise("what is not there yet", "what one caller does to a default value, all others see",
             "Make a new object for every caller: no mutable default, no shared empty one."),
-    Promise("after an error", "a call that failed leaves something, or spoils the next",
+    Promise("after an error", "a failed call leaves data behind, or breaks the next call",
             "Serialise before anything is written, write in one transaction, and roll back."),
     Promise("one id for several kinds", "a user, a task or a lock with the id of a conversation "
-            "is mixed up with it", "Put the kind before the id, or into a table of its own."),
-    Promise(TENANT, "one tenant is given what is another's, or removes it",
-            "Put the tenant, whole and with an end of its own, before every id that is stored, "
-            "looked up, locked, counted and removed."),
+            "is mixed up with it", "Put the kind before the id, or use a table for each kind."),
+    Promise(TENANT, "one tenant reads or deletes what belongs to another",
+            "Put the full tenant name and a separator before every id that is stored, looked up, "
+            "locked, counted or deleted."),
 )  # fmt: skip
 
 
@@ -40,22 +40,22 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         and (each.name != TENANT or each.name in tried)  # not every target has tenants
         and (each.name != WHOLE or record.format >= 4)
     ]
-    holds = "everybody got their own, many at once and after errors"
+    holds = "each caller got their own state, under concurrency and after errors"
     found = finding(record, record.isolation, promises, holds)
     broken = {check.promise for check in record.isolation or () if check.differing}
-    # Nobody was given what is another's: that must not be said.
+    # No caller was given another's state, so the report must not say that.
     return replace(found, means=OWN_LOST) if broken == {WHOLE} else found
 
 
 QUESTION = Question(
     "isolation",
     23,
-    "Does nobody ever get another's state?",
-    "One process serves many people at once. What leaks from one conversation into another is the "
-    "one mistake that users never forgive.",
+    "Does each user get only their own state?",
+    "One process serves many people concurrently. A leak from one conversation into another is a "
+    "mistake that users do not forgive.",
     ("threads",),
     ("isolation",),
-    "Keep nothing of a call in what calls share, bind every query to its id, and copy defaults.",
+    "Keep nothing of one call in shared objects, bind every query to its id, and copy defaults.",
     judge,
     ("isolation",),
     severity="critical",

@@ -12,22 +12,23 @@ PROMISES = (
     Promise("another conversation", "a key counts in another conversation, whose turn is lost",
             "Make keys unique by conversation and key together."),
     Promise("the same words", "the same words with another key are not stored again",
-            "Tell turns apart by their key alone, not by what they say."),
+            "Identify turns by their key alone, not by their text."),
     Promise("the place", "a turn that is delivered again changes its place"),
-    Promise("no error", "a turn that is delivered again is an error",
-            "Answer a key that is known as if it had just been stored."),
-    Promise("keys that look alike", "a turn is taken for another whose key looks alike",
-            "Compare whole keys byte for byte."),
+    Promise("no error", "a turn that is delivered again raises an error",
+            "Answer a known key as if its turn had just been stored."),
+    Promise("keys that look alike", "a turn is mistaken for another whose key is similar",
+            "Compare full keys byte for byte."),
     Promise("once later", "a turn delivered again later is stored once more",
             "Keep a key for as long as the turn itself."),
-    Promise("once in flight", "a turn delivered by two at once is not stored just once", UNIQUE),
+    Promise("once in flight",
+            "a turn delivered by two replicas concurrently is not stored exactly once", UNIQUE),
     Promise("once after a restart", "a turn delivered again after a restart is stored once more",
             UNIQUE),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    holds = "each turn is there once, however often, late or elsewhere it was delivered"
+    holds = "each turn is there once, however often, when and where it was delivered"
     return finding(record, record.keys, PROMISES, holds)
 
 

@@ -8,13 +8,13 @@ from stateward.audit.report import Evidence
 
 WINDOWS = 3
 AGAIN = (
-    "Run it again where less else runs, with a lower --rate or a longer --duration: nothing is "
-    "known of the store yet."
+    "Run it again on a less busy machine, with a lower --rate or a longer --duration: this run "
+    "says nothing about the store."
 )
 
 
 FAILING = (
-    "Find out first why calls fail: writes that overlap and damage what is read, a pool that is "
+    "First find out why calls fail: writes that overlap and damage what is read, a pool that is "
     "too small, a limit of the server, or a call that never ends."
 )
 
@@ -22,7 +22,7 @@ FAILING = (
 def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.levels is not None
     if not record.levels:
-        return Finding("unknown", "no load was made")
+        return Finding("unknown", "no load was applied")
     busiest = max(record.levels, key=lambda each: each.intended)
     found = judge_level(busiest, limits)
     others = [(judge_level(each, limits), each) for each in record.levels if each is not busiest]
@@ -102,8 +102,8 @@ QUESTION = Question(
     "latency",
     6,
     "Can you achieve sub-100 ms state lookups under load?",
-    "Every turn begins with a lookup, and the user waits for it. What is measured one call at a "
-    "time hides every stall from itself.",
+    "Every turn begins with a lookup, and the user waits for it. A benchmark that makes "
+    "one call at a time hides stalls.",
     ("threads",),
     ("levels",),
     "Read a window instead of the whole history, keep connections open, put an index on what is "
@@ -111,5 +111,5 @@ QUESTION = Question(
     judge,
     ("load",),
     severity="medium",
-    means="Every answer waits for the memory before the model has begun.",
+    means="Every answer waits for the memory before the model starts.",
 )

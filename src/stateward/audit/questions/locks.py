@@ -6,29 +6,33 @@ from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
-OWNED = "Let go of a lock only if its token is still one's own, in one statement or script."
+OWNED = "Release a lock only if its token still matches, in one statement or script."
 PROMISES = (
-    Promise("one at a time", "two hold one lock at the same time",
+    Promise("one at a time", "two holders have one lock at the same time",
             "Take a lock by one atomic write that fails if it is held (SET NX PX, a unique row)."),
     Promise("as long as asked", "a lock ends before its ttl does",
             "Set the expiry to the ttl that was asked for."),
-    Promise("let go", "a lock is not free when its holder has left",
-            "Let go of the lock when its block ends, also by an error."),
-    Promise("another conversation", "the lock of one conversation holds up another",
-            "Make a lock of its own for each conversation, by its whole id."),
+    Promise("let go", "a lock is not free after its holder released it",
+            "Release the lock when its block ends, also by an error."),
+    Promise("another conversation", "the lock of one conversation blocks another",
+            "Use a separate lock for each conversation, named by its full id."),
     Promise("the holder is killed", "the lock of a killed holder is never free again",
-            "Give every lock an expiry that the store itself keeps."),
-    Promise("a former holder frees nothing", "a former holder frees the lock of the next", OWNED),
-    Promise("a former holder writes nothing", "a former holder's write is taken after the next's",
+            "Give every lock an expiry that the store enforces."),
+    Promise("a former holder frees nothing", "a former holder releases the next holder's lock",
+            OWNED),
+    Promise("a former holder writes nothing",
+            "a former holder's write is accepted after the next holder's",
             "Check the fence in the transaction that writes, not before it.", "fences"),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    holds = "one holder at a time; free when he leaves, or some time after he is killed"
+    holds = (
+        "one holder at a time; free when it is released, or some time after its holder is killed"
+    )
     found = finding(record, record.lock_checks, PROMISES, holds)
     if found.verdict == "pass" and "fences" not in record.provides:
-        said = f"{holds}; but append takes no fence, so that a holder who was paused writes on"
+        said = f"{holds}; but append takes no fence, so a paused holder can still write"
         return Finding("warn", said, found.evidence)
     return found
 
@@ -37,15 +41,15 @@ QUESTION = Question(
     "locks",
     20,
     "Does a lock exclude others, and end with its holder?",
-    "Whoever holds the lock of a conversation believes to be alone. A lock that two can hold is "
-    "worse than none, and one that nobody lets go of stops the conversation for good.",
+    "The holder of a lock relies on being alone. A lock that two can hold is worse than none, and "
+    "one that is never released blocks the conversation permanently.",
     ("threads", "locks"),
     ("lock_checks",),
-    "Take locks with one atomic write that carries an owner and an expiry, and give each holder a "
-    "token that rises, which every write is checked against.",
+    "Take locks with one atomic write that carries an owner and an expiry, and give each holder an "
+    "increasing token that every write is checked against.",
     judge,
     ("exclusion",),
     severity="high",
-    means="Two agents work on one conversation at once, or nobody can any more.",
+    means="Two agents work on one conversation concurrently, or none can any more.",
     since=2,
 )

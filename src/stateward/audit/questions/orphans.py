@@ -7,18 +7,18 @@ from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
 REPAIR = (
-    "Begin a window where the user speaks, and leave out calls that were never answered, "
-    "before it is given to a model."
+    "Start a window at a user's message, and leave out tool calls without a result, before a "
+    "model gets it."
 )
 PROMISES = (
     Promise("a turn with a tool call", "after a kill a tool call is there without its result",
-            "Write a turn in one transaction, or in one file operation: all of it, or none."),
+            "Write a turn in one transaction or one file operation: all of it or none."),
     Promise("the call is known", "a tool call that was acknowledged is gone after a kill",
-            "Acknowledge an append when it is stored, whatever its messages are."),
+            "Acknowledge an append only when it is stored, whatever its messages are."),
     Promise("a result that comes later", "a result that another replica adds is not with its call",
-            "Keep what is appended, in its order; a call whose worker died may still be answered."),
+            "Keep messages in the order of appends; a call may still get its result later."),
     Promise("a window of its own making",
-            "a window leaves messages out, and what is left no model takes", REPAIR),
+            "a window leaves messages out, and models refuse the rest", REPAIR),
     Promise("a window that a model takes",
             "a window has a tool's result without its call, or a call without its result", REPAIR,
             weak=True),
@@ -34,14 +34,14 @@ QUESTION = Question(
     "orphans",
     27,
     "Do tool calls and their results stay together?",
-    "Models refuse a conversation in which a tool call has no result, or a result no call. One "
-    "process that dies at the wrong moment, and that conversation never gets an answer again.",
+    "Models refuse a conversation in which a tool call has no result, or a result no call. If one "
+    "process dies at the wrong moment, that conversation never gets an answer again.",
     ("threads",),
     ("orphans",),
     REPAIR,
     judge,
     ("orphans",),
     severity="high",
-    means="After a crash every further question in that conversation ends in an error.",
+    means="After a crash, every further question in that conversation ends in an error.",
     since=3,
 )

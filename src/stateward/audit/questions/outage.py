@@ -11,7 +11,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.outages is not None
     outages = [outage for outage in record.outages if outage.fired]
     if not outages:
-        return Finding("unknown", "no disturbance reached the store, so nothing is known")
+        return Finding("unknown", "no fault reached the store, so nothing is known")
     readable = [o for o in outages if not o.unreadable]
     unreadable = [o for o in outages if o.unreadable]
     lost = [(o, turn) for o in readable for turn in o.accepted if turn not in o.found]
@@ -32,9 +32,9 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     never = [o for o in outages if o.recovery is None]
     facts = (
         zero("accepted turns that were lost", len(lost), accepted),
-        zero("turns that are there twice", doubled, accepted),
+        zero("duplicated turns", doubled, accepted),
         zero("calls that hung", hung, len(reads) + len(writes), "calls"),
-        zero("reads that gave an incomplete history", len(empty), len(reads), "reads"),
+        zero("reads that returned an incomplete history", len(empty), len(reads), "reads"),
         *_freshness(outages, stale),
         Evidence("slowest read", round(slowest, 2), "s", f"{limits['read_deadline_s']:g} s"),
         Evidence(
@@ -42,7 +42,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         ),
         Evidence("turns refused while it was down", len(refused), "turns"),
         *_recoveries(outages, limits),
-        Evidence("disturbances", ", ".join(o.fault for o in outages)),
+        Evidence("faults", ", ".join(o.fault for o in outages)),
     )
     problems = []
     if lost:
@@ -52,16 +52,16 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         changes = plural(len(forgotten), "accepted change")
         problems.append(f"{changes} of users' state lost ({forgotten[0][0].fault})")
     if disordered:
-        problems.append(f"turns kept for later came in another order ({disordered[0].fault})")
+        problems.append(f"spilled turns were stored in another order ({disordered[0].fault})")
     if doubled:
-        problems.append(f"{plural(doubled, 'turn')} doubled")
+        problems.append(f"{plural(doubled, 'turn')} duplicated")
     if empty:
         problems.append(
-            f"{plural(len(empty), 'read')} gave an incomplete history as if it were all"
+            f"{plural(len(empty), 'read')} returned an incomplete history as if it were complete"
         )
     if stale:
         old = plural(len(stale), "read")
-        problems.append(f"{old} gave an old answer as if it were new ({stale[0][0].fault})")
+        problems.append(f"{old} returned stale data as if it were current ({stale[0][0].fault})")
     if unreadable:
         problems.append(
             f"a new process cannot read what is stored ({unreadable[0].fault}): "
@@ -71,7 +71,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         problems.append(f"{plural(hung, 'call')} hung")
     late = max(slowest, slowest_write)
     if late > limits["write_deadline_s"]:
-        problems.append(f"a call took {late:.1f} s to fail: it has no limit in time, or a long one")
+        problems.append(f"a call took {late:.1f} s to fail: it has no timeout, or a long one")
     if never:
         problems.append(_no_way_back(never[0]))
     if max(recovery, default=0.0) > limits["recovery_fail_s"]:
@@ -95,7 +95,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         weak.append(f"recovery took {max(recovery):.1f} s")
     if weak:
         return Finding("warn", "; ".join(weak), facts)
-    said = f"{plural(accepted, 'turn')} accepted through {plural(len(outages), 'disturbance')}"
+    said = f"{plural(accepted, 'turn')} accepted through {plural(len(outages), 'fault')}"
     said += ", none lost"
     return Finding("pass", f"{said}; back within {max(recovery):.1f} s", facts)
 
@@ -114,36 +114,36 @@ def _recoveries(outages: list[Outage], limits: Thresholds) -> list[Evidence]:
         ("recovery from a kill of the server", [o for o in outages if o.kills]),
     ):
         if any(o.recovery is None for o in these):
-            found.append(Evidence(what, "it did not answer again", limit=limit))
+            found.append(Evidence(what, "it did not recover", limit=limit))
         elif these:
             slowest = max(o.recovery or 0.0 for o in these)
             found.append(Evidence(what, round(slowest, 2), "s", limit))
     kills = sum(o.kills for o in outages)
-    return [*found, Evidence("times that the server was killed", kills)] if kills else found
+    return [*found, Evidence("kills of the server", kills)] if kills else found
 
 
 def _unproven(outages: list[Outage]) -> str:
     """What a disturbance has not shown; "" if each of them has shown something."""
     for outage in outages:
         if not outage.fired:
-            return f"one disturbance did not reach the store: {outage.fault}"
+            return f"one fault did not reach the store: {outage.fault}"
         if not outage.accepted or not any(t.what in ("read", "append") for t in outage.tried):
-            return f"nothing was read or written meanwhile: {outage.fault}"
+            return f"nothing was read or written during it: {outage.fault}"
     return ""
 
 
 def _freshness(outages: list[Outage], stale: list[tuple[Outage, Tried]]) -> list[Evidence]:
-    """Reads that succeeded while another replica went on writing."""
+    """Reads that succeeded while another replica kept writing."""
     seen = [t for o in outages if o.elsewhere for t in o.tried if t.what == t.outcome == "read"]
-    return [zero("reads that gave an old answer", len(stale), len(seen), "reads")] if seen else []
+    return [zero("reads that returned stale data", len(stale), len(seen), "reads")] if seen else []
 
 
 def _no_way_back(outage: Outage) -> str:
     if outage.unreadable:
         return f"it did not recover ({outage.fault})"
     return (
-        f"it did not recover ({outage.fault}): a client that was connected does not connect again, "
-        "while a new process can"
+        f"it did not recover ({outage.fault}): a client that was connected does not reconnect, "
+        "while a new process can connect"
     )
 
 
@@ -166,9 +166,9 @@ def _example(
     if disordered:
         outage = disordered[0]
         there = [turn for turn in outage.found if turn in outage.in_turn]
-        return f"{outage.fault}: accepted were {outage.in_turn[:8]}, and stored {there[:8]}"
+        return f"{outage.fault}: accepted {outage.in_turn[:8]}, stored {there[:8]}"
     if never:
-        return f"{never[0].fault}: no call of the same process succeeded any more"
+        return f"{never[0].fault}: no later call of the same process succeeded"
     return ""
 
 
@@ -176,16 +176,16 @@ QUESTION = Question(
     "outage",
     8,
     "What happens when state storage becomes unavailable?",
-    "Every store is down some day. Then reads must fail soon and by name, the turn must survive, "
-    "and nothing may hang.",
+    "Every store is down at some point. Then reads must fail quickly with a specific error, the "
+    "turn must survive, and nothing may hang.",
     ("threads",),
     ("outages",),
-    "Bound every call in time, raise an error that says what failed (never an empty history), keep "
-    "turns locally until the store answers, and write files beside the old ones "
-    "before replacing them. A server must have on its disk what it acknowledges: appendonly yes "
-    "and appendfsync always, synchronous_commit on.",
+    "Give every call a timeout, raise an error that says what failed (never return an empty "
+    "history), keep turns locally until the store answers, and write new files before replacing "
+    "the old ones. A server must sync what it acknowledges to disk: appendonly yes and "
+    "appendfsync always, synchronous_commit on.",
     judge,
     ("outage",),
     severity="critical",
-    means="While the store is away, turns vanish or the agent hangs; some are never seen again.",
+    means="While the store is down, turns are lost or the agent hangs.",
 )

@@ -39,14 +39,14 @@ QUESTION = Question(
     "preferences",
     2,
     "Does it store user preferences persistently?",
-    "What a user has told once must hold for ever and for every conversation. It outlives the "
-    "conversation it was said in.",
+    "What a user has said once must hold in every later conversation. It outlives the conversation "
+    "in which it was said.",
     ("users",),
     ("preferences",),
-    "Keep what is known of a user in a store of its own, apart from conversations that expire, "
-    "with a version that every change raises.",
+    "Keep what is known about a user separately from conversations, which expire, with a version "
+    "that increases with every change.",
     judge,
     ("preferences",),
     severity="critical",
-    means="What a user has asked for is forgotten or altered, and must be said again.",
+    means="A user's preferences are forgotten or altered, and must be given again.",
 )

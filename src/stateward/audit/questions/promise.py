@@ -98,7 +98,7 @@ def finding(
     return Finding("pass", f"{holds} ({plural(seen.tried, 'trial')})", seen.facts)
 
 
-AGAIN = "Run it again, alone: what was not tried says nothing about the memory."
+AGAIN = "Run it again on an idle machine: what was not tried says nothing about the memory."
 
 
 def with_promises(

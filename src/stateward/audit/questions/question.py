@@ -26,7 +26,7 @@ class Finding(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """One question: what it asks, what it needs to be answered, and how to mend what it finds.
+    """One question: what it asks, what it needs to be answered, and how to fix what it finds.
 
     `judge` is a function of what was recorded, and of nothing else.
     """
@@ -55,5 +55,5 @@ def power(of: int) -> str:
 
 
 def zero(what: str, count: int, of: int, unit: str = "turns") -> Evidence:
-    """A count that must be nought."""
+    """A count that must be zero."""
     return Evidence(what, count, unit, "0", power(of) if count == 0 else f"of {of:,}")

@@ -14,9 +14,9 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     # A memory without keys cannot tell a second delivery: that is a question of its own.
     problems, facts, example = turns(record.turn_race, "keys" in record.provides)
     if len(record.turn_race.acknowledged) < limits["fewest_turns"] and not problems:
-        return Finding("unknown", "too few turns were written to prove anything")
+        return Finding("unknown", "too few turns were written")
     if not record.turn_race.parts and not problems:
-        return Finding("unknown", "of how many messages a turn is was not recorded")
+        return Finding("unknown", "the number of messages of a turn was not recorded")
     missing = []
     if record.long_race is not None:
         more, _, found_example = turns(record.long_race, "keys" in record.provides)
@@ -42,14 +42,14 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if problems:
         return Finding("fail", "; ".join(problems), tuple(facts), example)
     if missing:
-        return Finding("unknown", f"nothing is known of {' and '.join(missing)}", tuple(facts))
+        return Finding("unknown", f"not recorded: {' and '.join(missing)}", tuple(facts))
     count = len(record.turn_race.acknowledged)
-    said = f"{count:,} turns of racing replicas, none lost, split or doubled"
+    said = f"{count:,} turns of racing replicas, none lost, split or duplicated"
     if "keys" not in record.provides:
-        again = [fact.value for fact in facts if fact.what == "doubled turns"]
-        doubled = plural(int(again[0] or 0), "doubled turn")
+        again = [fact.value for fact in facts if fact.what == "duplicated turns"]
+        doubled = plural(int(again[0] or 0), "duplicated turn")
         said = f"{count:,} turns of racing replicas, none lost or split; {doubled} of {count:,}, "
-        said += "since it knows no keys: delivered twice, stored twice"
+        said += "since it has no keys: what is delivered twice is stored twice"
     if record.task_race is not None:
         said += "; each task ran once"
     if record.lock_race is not None:
@@ -67,7 +67,7 @@ def turns(race: TurnRace, keys: bool = True) -> tuple[list[str], list[Evidence],
     disordered = _disordered(firsts)
     facts = [
         zero("lost turns", len(lost), total),
-        zero("doubled turns", len(doubled), total),
+        zero("duplicated turns", len(doubled), total),
         zero("split turns", len(split), total),
         zero("reordered turns", len(disordered), total),
     ]
@@ -75,7 +75,7 @@ def turns(race: TurnRace, keys: bool = True) -> tuple[list[str], list[Evidence],
         f"{plural(len(names), f'{what} turn')} of {total}"
         for what, names in (
             ("lost", lost),
-            ("doubled", doubled if keys else _delivered_once(doubled)),
+            ("duplicated", doubled if keys else _delivered_once(doubled)),
             ("split", split),
             ("reordered", disordered),
         )
@@ -87,11 +87,11 @@ def turns(race: TurnRace, keys: bool = True) -> tuple[list[str], list[Evidence],
         what = ", ".join(f"{count} × {name}" for name, count in race.failed.items())
         problems.append(f"{plural(failed, 'turn')} could not be written ({what})")
     if race.unreadable:
-        problems = [f"the conversation cannot be read any more: all {total} turns are lost"]
+        problems = [f"the conversation can no longer be read: all {total} turns are lost"]
         example = race.unreadable
     elif problems:
         example = (
-            f"lost {lost[:5]}, doubled {doubled[:5]}, split {split[:5]}, "
+            f"lost {lost[:5]}, duplicated {doubled[:5]}, split {split[:5]}, "
             f"reordered {disordered[:5]}\n"
             f"  stored: {[f'{name}.{part}' for name, part in race.order[:16]]}"
         )
@@ -161,7 +161,7 @@ QUESTION = Question(
     10,
     "How do you prevent race conditions between agent replicas?",
     "Two replicas that answer one conversation overwrite each other, and two that receive one "
-    "message do the work twice. It shows under load, and never in a test with one process.",
+    "message do the work twice. That shows under load, and never in a test with one process.",
     ("threads",),
     ("turn_race",),
     "Append instead of reading, changing and writing back; give every turn a key that makes a "
@@ -169,5 +169,5 @@ QUESTION = Question(
     judge,
     ("turns", "tasks", "locks"),
     severity="critical",
-    means="Messages vanish or come twice, and work is done twice: mails, bookings, charges.",
+    means="Messages are lost or duplicated, and work is done twice: emails, bookings, charges.",
 )

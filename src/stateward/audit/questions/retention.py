@@ -1,4 +1,4 @@
-"""26: what a memory says that it keeps for some time only."""
+"""26: what a memory promises to keep for a limited time."""
 
 from __future__ import annotations
 
@@ -6,33 +6,35 @@ from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
-EXPIRY = "Set the expiry anew with every turn, and with nothing else."
+EXPIRY = "Reset the expiry with every turn, and with nothing else."
 PROMISES = (
-    Promise("kept so long", "a conversation is gone before its time", EXPIRY),
-    Promise("prolonged by a turn", "a conversation that goes on is gone before its time", EXPIRY),
-    Promise("gone afterwards", "a conversation is there after its time",
-            "Sweep what has expired, and do not give it to anybody before it is swept."),
+    Promise("kept so long", "a conversation expires too early", EXPIRY),
+    Promise("prolonged by a turn", "a conversation with new turns expires too early", EXPIRY),
+    Promise("gone afterwards", "a conversation is still there after it expired",
+            "Sweep expired conversations, and do not return them before they are swept."),
     Promise("not prolonged by a read", "reading a conversation prolongs it", EXPIRY),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    return finding(record, record.retention, PROMISES, "kept for as long as it says, and no longer")
+    return finding(
+        record, record.retention, PROMISES, "kept for as long as configured, and no longer"
+    )
 
 
 QUESTION = Question(
     "retention",
     26,
-    "Is it kept for as long as was said, and no longer?",
-    "What is promised to be deleted must be gone, whoever looked at it meanwhile, and what is "
-    "promised to be kept must be there.",
+    "Is state kept for as long as promised, and no longer?",
+    "What should expire must be gone even if it was read in the meantime, and what should be kept "
+    "must be there.",
     ("threads", "retention"),
     ("retention",),
     EXPIRY,
     judge,
     ("retention",),
     severity="high",
-    means="What was promised to be deleted is still there, or is gone too early.",
+    means="What should have been deleted is still there, or state disappears too early.",
     since=2,
     optional=True,
 )

@@ -41,5 +41,5 @@ QUESTION = Question(
     judge,
     ("sessions",),
     severity="critical",
-    means="The agent has forgotten, or misremembers, what was said before.",
+    means="The agent has forgotten, or misremembers, earlier messages.",
 )

@@ -19,8 +19,8 @@ RULES: dict[str, tuple[tuple[str, Verdict, str], ...]] = {
     "appendfsync": (
         ("always", "pass", "an acknowledged write is on disk"),
         ("everysec", "warn", "a crash of the server loses about the last second"),
-        ("no", "fail", "a crash loses what the system had not written yet"),
-        (".*", "unknown", "the server does not tell how often it syncs"),
+        ("no", "fail", "a crash loses what the operating system had not written yet"),
+        (".*", "unknown", "the server does not report how often it syncs"),
     ),
     "maxmemory_policy": (
         ("allkeys.*", "fail", "under memory pressure the server deletes state"),
@@ -29,15 +29,15 @@ RULES: dict[str, tuple[tuple[str, Verdict, str], ...]] = {
             "fail",
             "under memory pressure the server deletes what has an expiry: conversations",
         ),
-        ("noeviction", "pass", "a full server refuses writes, and deletes nothing"),
-        (".*", "unknown", "the server does not tell what it evicts"),
+        ("noeviction", "pass", "a full server refuses writes and deletes nothing"),
+        (".*", "unknown", "the server does not report what it evicts"),
     ),
     "fsync": (
         ("on", "pass", "writes are synced to disk"),
         (".*", "fail", "a crash of the machine may lose or damage everything"),
     ),
     "synchronous_commit": (
-        ("off", "fail", "a crash may lose acknowledged writes of the last moments"),
+        ("off", "fail", "a crash may lose the last acknowledged writes"),
         (".*", "pass", "an acknowledged write survives a crash"),
     ),
     "full_page_writes": (
@@ -64,7 +64,7 @@ GROUPS = (
 )
 
 
-def _untold(known: Container[str]) -> list[str]:
+def _unreported(known: Container[str]) -> list[str]:
     """Settings that the store says nothing of, though it has them."""
     return [
         name
@@ -87,7 +87,7 @@ def read_settings(record: Record) -> tuple[Setting, ...]:
     """Each setting that has a rule, as read or as declared."""
     values = record.settings.values if record.settings is not None else {}
     values = {name: value for name, value in values.items() if value not in (None, "")}
-    values |= dict.fromkeys(_untold({**values, **record.declared}), "unknown")
+    values |= dict.fromkeys(_unreported({**values, **record.declared}), "unknown")
     found = []
     for name in RULES:
         if name in values and str(values[name]) != "unknown":
@@ -100,7 +100,7 @@ def read_settings(record: Record) -> tuple[Setting, ...]:
             said = f"{meaning} (declared, not verified)"
             found.append(Setting(name, str(record.declared[name]), "unknown", said, "declared"))
         elif name in values:
-            said = "the store does not tell it; declare it under [declare]"
+            said = "the store does not report it; declare it under [declare]"
             found.append(Setting(name, "", "unknown", said, "blocked"))
     if {s.name: s.value for s in found}.get("appendonly") == "no":
         found = [s for s in found if s.name != "appendfsync"]  # it has no meaning then
@@ -112,7 +112,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     settings = read_settings(record)
     facts = tuple(Evidence(s.name, s.value or None, limit=s.meaning) for s in settings)
     if not settings:
-        return Finding("unknown", "the store tells no setting that decides what survives", facts)
+        return Finding("unknown", "the store reports no setting that decides what survives", facts)
     order: tuple[Verdict, ...] = ("fail", "unknown", "warn")
     for verdict in order:
         bad = [s for s in settings if s.verdict == verdict]
@@ -127,7 +127,7 @@ QUESTION = Question(
     16,
     "Do the store's settings keep what it acknowledges?",
     "A store that answers before it has written loses the last turns with the next crash, or "
-    "evicts old ones when its memory is full. No test shows that on a good day.",
+    "evicts old ones when its memory is full. No test shows that while all is well.",
     ("sizes",),
     ("settings",),
     "Set appendonly yes, appendfsync always and maxmemory-policy noeviction; fsync on and "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Look, Record
 
-FEWEST = 5  # looks
+FEWEST = 5  # reads
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -15,23 +15,23 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     turns = [look for look in looks if look.what == "turn"]
     others = [look for look in looks if look.what == "preference"]
     facts = (
-        zero("turns another replica did not see", _missed(turns), len(turns), "looks"),
-        zero("preferences another replica did not see", _missed(others), len(others), "looks"),
+        zero("turns another replica did not see", _missed(turns), len(turns), "reads"),
+        zero("preferences another replica did not see", _missed(others), len(others), "reads"),
     )
     if not turns or ("users" in record.provides and not others):
         what = "preference" if turns else "turn"
-        return Finding("unknown", f"no replica looked at a {what} that another wrote", facts)
+        return Finding("unknown", f"no replica read a {what} that another wrote", facts)
     if not unseen and len(looks) < FEWEST:
-        return Finding("unknown", f"only {plural(len(looks), 'look')}: too few", facts)
+        return Finding("unknown", f"only {plural(len(looks), 'read')}: too few", facts)
     if not unseen:
-        said = f"every write was seen at once by every other replica ({len(looks):,} looks)"
+        said = f"every write was immediately visible to every other replica ({len(looks):,} reads)"
         return Finding("pass", said, facts)
     first = unseen[0]
     example = (
-        f"replica {first.writer} wrote a {first.what} and got its answer; replica {first.reader} "
-        f"then read: {first.detail}"
+        f"replica {first.writer} wrote a {first.what}, which was acknowledged; "
+        f"replica {first.reader} then read: {first.detail}"
     )
-    said = f"{plural(len(unseen), 'look')} of {len(looks):,} did not see what was acknowledged"
+    said = f"{plural(len(unseen), 'read')} of {len(looks):,} did not see an acknowledged write"
     return Finding("fail", said, facts, example)
 
 
@@ -43,11 +43,11 @@ QUESTION = Question(
     "sharing",
     4,
     "Is state shared across agent replicas?",
-    "A load balancer sends the next message to any replica. Without shared state each one starts "
-    "afresh, and the user talks to strangers.",
+    "A load balancer sends the next message to any replica. Without shared state, each "
+    "one starts from nothing.",
     ("threads",),
     ("sharing",),
-    "Let all replicas use one store, and let none answer from a cache that nobody revalidates.",
+    "Let all replicas use one store, and revalidate caches at every read.",
     judge,
     ("sharing",),
     severity="critical",

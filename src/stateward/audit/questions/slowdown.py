@@ -9,13 +9,13 @@ from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import CostBySize, Record
 from stateward.audit.report import Evidence, Verdict
 
-FAR = {"the conversation": 10_000, "the store": 1_000_000}  # messages, for which is foretold
+FAR = {"the conversation": 10_000, "the store": 1_000_000}  # messages to extrapolate to
 APPENDING = 3  # an append may take so many times as long as a lookup
 FEWEST = 10  # measurements at each size
 INDEX = "Put an index on what is looked up: the conversation with the order, and with the key."
 WHOLE = (
-    "Append a row instead of rewriting the conversation, and read the last messages alone instead "
-    "of all of them."
+    "Append a row instead of rewriting the conversation, and read only the last messages "
+    "instead of all of them."
 )
 REMEDIES = {"the conversation": WHOLE, "the store": INDEX}
 Judged = tuple[Verdict, str, list[Evidence]]
@@ -35,7 +35,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
             said = "; ".join(said for _, said in hit)
             return Finding(verdict, said, facts, _example(hit[0][0]), remedy)
     calls = " and ".join(dict.fromkeys(seen.call for seen, _ in found))
-    return Finding("pass", f"{calls} take the same whatever has grown", facts)
+    return Finding("pass", f"{calls} take the same time at every size", facts)
 
 
 def fitted(seen: CostBySize, limits: Thresholds) -> Judged:
@@ -63,7 +63,7 @@ def fitted(seen: CostBySize, limits: Thresholds) -> Judged:
     facts = [
         Evidence(f"{what}: at {sizes[0]:,} messages", round(quick[0], 2), "ms"),
         Evidence(f"{what}: at {sizes[-1]:,} messages", round(quick[-1], 2), "ms"),
-        Evidence(f"{what}: foretold for {far:,}", round(max(then, 0.0), 1), "ms"),
+        Evidence(f"{what}: extrapolated to {far:,}", round(max(then, 0.0), 1), "ms"),
     ]
     apart = quick[-1] > _share(pairs[0][1], 75) and quick[-1] - quick[0] > limits["slower_floor_ms"]
     rises = [after - before for before, after in pairwise(quick)]
@@ -71,7 +71,7 @@ def fitted(seen: CostBySize, limits: Thresholds) -> Judged:
     times = then / least
     said = (
         f"{seen.call} takes {quick[0]:.1f} ms at {sizes[0]:,} messages of {seen.of}, "
-        f"{quick[-1]:.1f} ms at {sizes[-1]:,}, and {then:,.0f} ms at {far:,} if it goes on so"
+        f"{quick[-1]:.1f} ms at {sizes[-1]:,}, and an extrapolated {then:,.0f} ms at {far:,}"
     )
     if apart and orderly and quick[-1] > limits["slower_times"] * quick[0]:
         if then > limits["slower_fail_ms"] and times > limits["history_fail"]:
@@ -109,13 +109,13 @@ QUESTION = Question(
     25,
     "Do calls stay as fast as conversations and the store grow?",
     "What rewrites or reads a whole conversation with every turn, or searches without an index, is "
-    "fast in every demonstration and stands still after a year.",
+    "fast in every demonstration and unusable after a year.",
     ("threads",),
     ("costs_by_size",),
     f"{WHOLE} {INDEX}",
     judge,
     ("slowdown",),
     severity="medium",
-    means="The agent gets slower with every turn, until it stands still.",
+    means="The agent gets slower with every turn, until it is unusable.",
     since=2,
 )

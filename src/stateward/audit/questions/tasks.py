@@ -1,4 +1,4 @@
-"""21: tasks that run once, whatever happens to whoever runs them."""
+"""21: tasks that run once, whatever happens to their worker."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ LEASE = (
 )
 PROMISES = (
     Promise("the worker is killed", "a task whose worker was killed is lost", LEASE),
-    Promise("a task that takes long", "a task that takes long runs more than once", LEASE),
-    Promise("a failure", "a task that failed is recorded as done", "Record results alone, not "
-            "errors, and let go of the claim when the function raises."),
+    Promise("a task that takes long", "a long task runs more than once", LEASE),
+    Promise("a failure", "a task that failed is recorded as done", "Record only results, not "
+            "errors, and release the claim when the function raises."),
     Promise("a failure can be tried again", "a task that failed once cannot be tried again",
-            "Let go of the claim when the function raises, and record no failure as an end."),
-    Promise("others are given the result", "who asks for a task that runs elsewhere is told an "
-            "error, and not its result", "Wait for the result of whoever runs it.", weak=True),
-    Promise("results", "a result is not given again as it was",
-            "Record that a task is done apart from its result, which may be null."),
-    Promise("another task", "a task is held up by another, or taken for it"),
-    Promise("once in one process", "a task asked for twice at once in one process runs twice",
+            "Release the claim when the function raises, and do not record a failure as final."),
+    Promise("others are given the result",
+            "a caller that asks for a task which runs elsewhere gets an error, not its result",
+            "Wait for the result of the other worker.", weak=True),
+    Promise("results", "a recorded result is not returned unchanged",
+            "Record separately from its result that a task is done: a result may be null."),
+    Promise("another task", "a task is blocked by another, or mistaken for it"),
+    Promise("once in one process", "a task started twice concurrently in one process runs twice",
             LEASE),
 )  # fmt: skip
 
@@ -39,14 +40,14 @@ QUESTION = Question(
     "tasks",
     21,
     "Does a task run once, and again if its worker dies?",
-    "A mail that is sent twice annoys; one that is never sent because its worker died after "
-    "claiming it is noticed by nobody.",
+    "An email that is sent twice is annoying; one that is never sent because its worker died after "
+    "claiming the task goes unnoticed.",
     ("tasks",),
     ("task_checks",),
     LEASE,
     judge,
     ("task-faults",),
     severity="critical",
-    means="A mail is sent twice, or never, and nobody notices.",
+    means="An email is sent twice, or never, and no error says so.",
     since=2,
 )

@@ -1,4 +1,4 @@
-"""11: one user's state changed by several agents at once."""
+"""11: one user's state changed by several agents concurrently."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ ONE = "Read, change and write within one transaction that locks the row, or comp
 PROMISES = (
     Promise("a put replaces", "a put merges with what was there",
             "Write the document as it was given."),
-    Promise("an update replaces", "an update leaves what its function took away"),
+    Promise("an update replaces", "an update keeps what its function removed"),
     Promise("an update sees what is stored", "an update's function is given something else"),
     Promise("an update that raises", "an update whose function raises leaves something behind",
             "Give the function a copy, and write only what it returns."),
     Promise("what a caller changes stays his own", "what one caller changes, the next one reads",
             "Give every caller a copy: neither a cached object nor a shared default."),
-    Promise("no half of an update", "others see one half of an update", ONE),
-    Promise("no update of a document is lost", "updates of several fields at once are lost", ONE),
+    Promise("no half of an update", "others see half of an update", ONE),
+    Promise("no update of a document is lost", "concurrent updates of several fields are lost",
+            ONE),
     Promise("no update of a large document is lost", "updates of a large document are lost", ONE),
 )  # fmt: skip
 
@@ -35,7 +36,7 @@ def counted(record: Record, limits: Thresholds) -> Finding:
         said = plural(seen.acknowledged, "update")
         return Finding("unknown", f"only {said} succeeded: too few")
     if seen.replicas < 2:
-        return Finding("unknown", "no two replicas made updates at once")
+        return Finding("unknown", "no two replicas made updates concurrently")
     lost = max(0, seen.acknowledged - seen.final)
     surplus = max(0, seen.final - seen.acknowledged - seen.unknown)
     facts = (
@@ -53,7 +54,9 @@ def counted(record: Record, limits: Thresholds) -> Finding:
             f"{seen.replicas} replicas: {seen.acknowledged} × +1, and the counter is {seen.final}"
         )
         return Finding("fail", said, facts, example)
-    said = f"{seen.acknowledged} updates by {seen.replicas} replicas at once, and the sum is right"
+    said = (
+        f"{seen.acknowledged} updates by {seen.replicas} concurrent replicas, and the sum is right"
+    )
     if seen.unknown > seen.acknowledged * 0.01:
         return Finding("warn", f"{said}; {seen.unknown} were refused", facts)
     return Finding("pass", said, facts)
@@ -72,5 +75,5 @@ QUESTION = Question(
     judge,
     ("updates", "documents"),
     severity="critical",
-    means="What one agent learned of a user is overwritten by another.",
+    means="What one agent learned about a user is overwritten by another.",
 )

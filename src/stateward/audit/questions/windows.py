@@ -1,4 +1,4 @@
-"""18: the last so many messages."""
+"""18: the last messages of a conversation."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from stateward.audit.record import Record
 LONG = "Read the newest messages by their order, and put no limit on them but the caller's own."
 PROMISES = (
     Promise("the newest", "a window lacks the newest message", refusable=False),
-    Promise("the last ones", "load(last=K) does not give the last K messages", refusable=False),
-    Promise("the whole", "a conversation is not given whole", refusable=False),
+    Promise("the last ones", "load(last=K) does not return the last K messages", refusable=False),
+    Promise("the whole", "a conversation is not returned whole", refusable=False),
     Promise("the last ones of a long conversation",
-            "load(last=K) of a long conversation does not give the last K messages", LONG,
+            "load(last=K) of a long conversation does not return the last K messages", LONG,
             refusable=False),
-    Promise("the whole of a long conversation", "a long conversation is not given whole", LONG,
+    Promise("the whole of a long conversation", "a long conversation is not returned whole", LONG,
             refusable=False),
     Promise("in the order of appends", "turns of two replicas are not in the order in which they "
             "were stored", "Order by a number that the store gives, not by the replicas' clocks.",
             refusable=False),
-    Promise("a window of none", "load(last=0) gives messages", weak=True),
-    Promise("an unknown conversation", "a conversation that nobody wrote to is not empty",
+    Promise("a window of none", "load(last=0) returns messages", weak=True),
+    Promise("an unknown conversation", "a conversation that was never written to is not empty",
             refusable=False),
     Promise("what a caller changes stays his own", "what one caller changes, the next one reads",
             "Give every caller a copy: neither a cached list nor a shared default.",
@@ -41,7 +41,7 @@ QUESTION = Question(
     "more or less than asked for, the agent answers yesterday's question.",
     ("threads",),
     ("windows",),
-    "Order by a number that every append raises, take the newest K of them, and turn them round.",
+    "Order by a number that increases with every append, take the newest K, and reverse them.",
     judge,
     ("windows",),
     severity="critical",

@@ -12,10 +12,10 @@ PROMISES = (
     Promise("done is done", "steps of a workflow that is done run again",
             "Record that a step is done before the next begins, and keep that record."),
     Promise("two drivers", "steps run more than once when two replicas drive a workflow", LEASE),
-    Promise("a step that takes long", "a step that takes long runs more than once", LEASE),
-    Promise("a step that fails", "a step that failed is taken for done",
+    Promise("a step that takes long", "a long step runs more than once", LEASE),
+    Promise("a step that fails", "a failed step is recorded as done",
             "Record a step when its function has returned, and raise what it raised."),
-    Promise("another goes on", "nobody goes on where a workflow was interrupted", LEASE),
+    Promise("another goes on", "no replica resumes an interrupted workflow", LEASE),
     Promise("results", "results of steps are lost", "Store the result of each step with it."),
 )  # fmt: skip
 
@@ -40,16 +40,16 @@ def interrupted(record: Record) -> Finding:
     facts = (
         zero("finished steps that ran again", len(again), finished, "steps"),
         zero("steps that were skipped", len(skipped), finished, "steps"),
-        zero("workflows that nobody finished", len(unfinished), len(runs), "workflows"),
+        zero("workflows that were never finished", len(unfinished), len(runs), "workflows"),
     )
     if not again and not skipped and not unfinished:
         them = "it" if len(runs) == 1 else "them"
-        said = f"{plural(len(runs), 'workflow')} went on in another replica "
-        said += f"where kill -9 had ended {them}"
+        said = f"{plural(len(runs), 'workflow')} continued in another replica "
+        said += f"after kill -9 had ended {them}"
         return Finding("pass", said, facts)
     run = (again or skipped or [(unfinished[0], "")])[0][0]
     example = (
-        f"{run.id}\n  finished before the kill: {run.finished}\n  under way: {run.under_way}\n"
+        f"{run.id}\n  finished before the kill: {run.finished}\n  in progress: {run.under_way}\n"
         f"  ran afterwards: {run.afterwards}"
     )
     said = (
@@ -67,8 +67,8 @@ QUESTION = Question(
     "workflows",
     3,
     "Can it track multi-step workflow progress?",
-    "A process may die between charging a card and sending the goods. Whoever goes on must neither "
-    "charge again nor forget to send.",
+    "A process may die between charging a card and sending the goods. The process that takes over "
+    "must neither charge again nor forget to send.",
     ("workflows",),
     ("workflows",),
     "Record every finished step before the next begins, under a lease that one replica holds at a "
@@ -76,5 +76,5 @@ QUESTION = Question(
     judge,
     ("workflows", "workflow-faults"),
     severity="critical",
-    means="After a crash a step runs again or never: a card is charged twice, an order not sent.",
+    means="After a crash, a step runs twice or never: a card is charged twice, an order not sent.",
 )

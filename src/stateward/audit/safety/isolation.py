@@ -31,7 +31,7 @@ NOTE = "a stateward audit works here; stateward audit clean removes what a kille
 WHOLE = "whole"  # the id of the note in a store that is the audit's own
 NOTED = 7 * DAY
 PRESENT = 15.0  # seconds that a note tells of somebody at work, unless it is renewed
-UNDER_WAY = "under way, so left as it is"
+UNDER_WAY = "in progress, so left alone"
 BESIDE = ("-wal", "-shm", "-journal")  # how the names end of what SQLite keeps beside a file
 
 
@@ -94,7 +94,7 @@ async def begin(url: str, namespace: str) -> None:
             await schemas.create_schema(NOTE)
         except SchemaError as error:
             raise InvalidInput(
-                f"the audit works in a schema of its own and cannot make one: {error.__cause__}. "
+                f"the audit works in a separate schema and cannot create one: {error.__cause__}. "
                 "GRANT CREATE ON DATABASE to this role, or name an empty namespace of the store "
                 "with --namespace"
             ) from error
@@ -211,7 +211,7 @@ async def refuse_used(url: str, namespace: str) -> None:
         async for found in _everything(engine, namespace):
             raise InvalidInput(
                 f"the namespace {namespace!r} holds data ({found.entity.kind} "
-                f"{found.entity.id!r}): an audit works in a namespace of its own; leave "
+                f"{found.entity.id!r}): an audit works in a separate namespace; leave "
                 "--namespace out, or run stateward audit clean"
             )
 

@@ -40,7 +40,7 @@ def choose(named: str | None, folder: str, namespace: str, url: str | None) -> A
             return found
     shown = repr(named) if "@" not in (named or "") else "this"  # it may hold a password
     raise InvalidInput(
-        f"{shown} is no target: pass a store's URL (sqlite:///agents.db), module:factory, "
+        f"{shown} is not a target: pass a store's URL (sqlite:///agents.db), module:factory, "
         f"the http:// address of a service, "
         f"statefulset:3, {', '.join(FRAMEWORKS)}, or naive:{', naive:'.join(NAIVE)}"
     )

@@ -13,8 +13,8 @@ from stateward.cli.common import OK
 from stateward.errors import InvalidInput
 
 EXAMPLES = """\
-Only touches what was made for an audit or a benchmark, and nothing that is under way: it may wait a
-quarter of a minute to tell. What nobody removes from a namespace expires within a day.
+Only removes what audits and benchmarks created, and leaves running ones alone; it may take 15
+seconds to recognise them. In a namespace, leftovers expire within a day.
 
 examples:
   stateward audit clean sqlite:///agents.db
@@ -24,7 +24,7 @@ examples:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "target", metavar="URL", help="the store; or the name of a framework's store, with --url"
+        "target", metavar="URL", help="the store; or a framework's store, with --url"
     )
     parser.add_argument("--url", metavar="URL", help="where a framework's store keeps its state")
 
@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     if options.target in FRAMEWORKS:
         if options.url is None:
             raise InvalidInput(
-                f"say where: stateward audit clean {options.target} --url postgresql://…"
+                f"name its location: stateward audit clean {options.target} --url postgresql://…"
             )
         cleaned = [f"{name}: removed" for name in asyncio.run(sandbox(options.url, "").clear_all())]
     elif "://" in options.target:

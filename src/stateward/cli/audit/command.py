@@ -19,8 +19,9 @@ from stateward.errors import InvalidInput
 
 USAGE = "stateward audit [TARGET] [options]"
 EXAMPLES = """\
-Asks 30 questions of a memory architecture and answers them by doing: it writes, races, kills,
-takes the store away, backs up and restores, in a part of its own, which it removes again.
+Asks 30 questions about a memory architecture and answers them by experiment: it writes, races,
+kills, takes the store away, backs up and restores, in a separate namespace, which it removes
+afterwards.
 
 examples:
   stateward audit                                  an embedded SQLite store in a temporary folder
@@ -30,7 +31,7 @@ examples:
   stateward audit https://KEY@state.example.com    a service, and the store behind it
   stateward audit naive:json-files                 see what fails
   stateward audit memory_of_mine:create            your own class; see: stateward audit init --help
-  stateward audit --with-server postgres           one that is started for this, and killed
+  stateward audit --with-server postgres           a server started for the audit, and killed
   stateward audit --with-server redis --server-setting appendonly=no --only outage,settings
   stateward audit redis://… --prices prices.toml   and what a month costs
 
@@ -77,7 +78,7 @@ def _one(options: argparse.Namespace) -> tuple[str | None, str | None]:
         meant = did_you_mean(target, ("clean", "compare", "init", "list", "show"))
         if meant:
             raise InvalidInput(
-                f"{target!r} is no target{meant}; a sub-command comes right after audit"
+                f"{target!r} is not a target{meant}; subcommands come right after audit"
             )
     if len(options.target) > 1:
         raise InvalidInput(f"one TARGET at a time, not {len(options.target)}")

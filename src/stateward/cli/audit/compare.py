@@ -23,8 +23,8 @@ from stateward.errors import InvalidInput
 
 USAGE = "stateward audit compare TARGET … | REPORT … [options]"
 EXAMPLES = """\
-Audits each target a little, one after the other, and says which of them meets what is required;
-or shows reports that were written earlier (files that end in .json) side by side.
+Runs a shorter audit of each target, one after the other, and says which of them meet the
+requirements; or compares earlier reports (files that end in .json).
 
 examples:
   stateward audit compare statefulset:3 sqlite:///agents.db --yes
@@ -32,12 +32,12 @@ examples:
   stateward audit compare langgraph:postgres postgresql://… --url postgresql://… --yes
   stateward audit compare monday/report.json friday/report.json --output both
 
-exit codes: 0 none fails, 1 one of them fails a question, 2 wrong usage, 4 interrupted"""
+exit codes: 0 no target fails, 1 a target fails a question, 2 wrong usage, 4 interrupted"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "targets", metavar="TARGET", nargs="*", help="as of stateward audit, or a report.json"
+        "targets", metavar="TARGET", nargs="*", help="as for stateward audit, or a report.json"
     )
     add_options(parser, alone=False)
     parser.set_defaults(only=",".join(QUESTIONS))
@@ -46,7 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Audit each of them a little, and show them side by side."""
     if options.with_server is not None:
-        raise InvalidInput("compare takes URLs: --with-server is for one audit by itself")
+        raise InvalidInput("compare takes URLs: --with-server works only for a single audit")
     if not options.targets:
         raise InvalidInput("compare takes targets: stateward audit compare statefulset:3 redis://…")
     if all(target.endswith(".json") and "://" not in target for target in options.targets):

@@ -13,7 +13,7 @@ from stateward.errors import InvalidInput
 
 USAGE = "stateward audit init [FILE]\n       stateward audit init prices [FILE]"
 EXAMPLES = """\
-A file that exists is not overwritten.
+An existing file is not overwritten.
 
 examples:
   stateward audit init memory_of_mine.py           fill it in, and then:
@@ -28,11 +28,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         nargs="?",
         default="audit_target.py",
-        help="where a class for your own memory is written (audit_target.py); or the word prices",
+        help="the file to write (audit_target.py); or the word prices",
     )
-    parser.add_argument(
-        "file", metavar="FILE", nargs="?", help="where a list of prices is (prices.toml)"
-    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="the file for prices (prices.toml)")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -49,9 +47,9 @@ def run(options: argparse.Namespace) -> int:
         with path.open("x", encoding="utf-8") as file:
             file.write(template)
     except FileExistsError:
-        raise InvalidInput(f"{path} exists already: name another file") from None
+        raise InvalidInput(f"{path} already exists: name another file") from None
     except OSError as error:
-        raise InvalidInput(f"that file cannot be written: {error.strerror}") from error
+        raise InvalidInput(f"the file cannot be written: {error.strerror}") from error
     print(
         json.dumps({"file": str(path)})
         if options.json

@@ -13,7 +13,7 @@ from stateward.cli.verbs import opened
 from stateward.engines.registry import parse
 
 EXAMPLES = """\
-Those that stateward audit --keep has kept, the newest first. Changes nothing.
+Lists what stateward audit --keep has stored, newest first. Changes nothing.
 
 examples:
   stateward audit list sqlite:///agents.db

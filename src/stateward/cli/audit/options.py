@@ -23,20 +23,20 @@ from stateward.errors import InvalidInput
 
 def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
     """Those of one audit by itself, or of a comparison."""
-    add = parser.add_argument_group("how much of it").add_argument
+    add = parser.add_argument_group("size").add_argument
     add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")
-    add("--replicas", type=int, metavar="N", help="processes that use the store at once")
-    add("--conversations", metavar="N,N", help="how many at once, e.g. 1,10,100")
-    add("--rate", type=float, metavar="N", help="calls a second, all replicas together")
+    add("--replicas", type=int, metavar="N", help="processes that use the store")
+    add("--conversations", metavar="N,N", help="concurrent conversations, e.g. 1,10,100")
+    add("--rate", type=float, metavar="N", help="calls per second, for all replicas together")
     add("--duration", type=float, metavar="S", help="seconds of load at each number")
-    add("--only", metavar="ID,ID", help="these questions alone, by id or number")
-    add("--faults", metavar="NAME,NAME", help=f"these alone: {', '.join(FAULTS)}")
-    add("--seed", type=int, metavar="N", help="repeat an audit's choices")
+    add("--only", metavar="ID,ID", help="only these questions, by id or number")
+    add("--faults", metavar="NAME,NAME", help=f"only these: {', '.join(FAULTS)}")
+    add("--seed", type=int, metavar="N", help="repeat an audit's random choices")
     add("--config", metavar="FILE", help="TOML: [thresholds], [sizes], [declare], [waive.ID]")
 
     add = parser.add_argument_group("where").add_argument
     each = "" if alone else "; once for each that needs one"
-    kept = f"where a naive:, framework's, module:factory or service target keeps its state{each}"
+    kept = f"where a naive:, framework, module:factory or service target keeps its state{each}"
     add("--url", metavar="URL", action="append", help=kept)
     add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
     if alone:
@@ -50,19 +50,19 @@ def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
         parser.set_defaults(server_setting=[], start_command=None)
 
     add = parser.add_argument_group("care").add_argument
-    add("--yes", action="store_true", help="do not ask before it begins")
+    add("--yes", action="store_true", help="do not ask before starting")
     add("--dry-run", action="store_true", help="say what would be done, and do nothing")
     add("--observe", action="store_true", help="read settings and sizes, and write no state")
-    slower = "end the audit when its own probe of the store is slower, three times in a row (2000)"
-    behind = "end the audit when a replica of the store is further behind (64)"
+    slower = "abort if the audit's probe of the store is slower three times in a row (2000)"
+    behind = "abort if a replica of the store falls further behind (64)"
     add("--abort-after-ms", type=float, default=2000.0, metavar="MS", help=slower)
     add("--abort-lag-mb", type=float, default=64.0, metavar="MB", help=behind)
 
-    add = parser.add_argument_group("what you run yourself").add_argument
+    add = parser.add_argument_group("your own infrastructure").add_argument
     add("--restart-command", metavar="CMD", help="kills and restarts your server, for question 8")
     add("--backup-command", metavar="CMD", help="your own backup, for question 5")
-    add("--restore-command", metavar="CMD", help="and its restore")
-    add("--restored", metavar="URL", help="where that puts the copy")
+    add("--restore-command", metavar="CMD", help="your own restore")
+    add("--restored", metavar="URL", help="the store that it restores to")
     add("--metrics-url", metavar="URL", help="your own metrics page, for question 9")
     add("--alerts-url", metavar="URL", help="your own alerts, as JSON")
 
@@ -71,15 +71,15 @@ def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
     add("--redact", action="store_true", help="leave host names out of the report")
     add("--prices", metavar="FILE", help="TOML: what things cost; see: stateward audit init --help")
     if alone:
-        add("--save", metavar="FILE", help="keep what was recorded, to be judged again")
-        add("--from", dest="saved", metavar="FILE", help="judge what was saved; attack nothing")
+        add("--save", metavar="FILE", help="save what was recorded, to judge it again")
+        add("--from", dest="saved", metavar="FILE", help="judge a saved record; attack nothing")
         add("--baseline", metavar="FILE", help="a report.json to compare with")
-        add("--keep", action="store_true", help="keep the report in the audited store")
-        add("--keep-in", metavar="URL", help="keep it in this store instead")
-        within = "the namespace it is kept in (default)"
+        add("--keep", action="store_true", help="store the report in the audited store")
+        add("--keep-in", metavar="URL", help="store it in this store instead")
+        within = "the namespace for it (default)"
         add("--keep-namespace", metavar="NAME", default="default", help=within)
     else:
-        add("--require", metavar="NAME=VALUE,…", help="what is wanted: p95_ms=20,durability=pass")
+        add("--require", metavar="NAME=VALUE,…", help="requirements: p95_ms=20,durability=pass")
 
 
 def asked_for(
@@ -94,9 +94,9 @@ def asked_for(
         given["conversations"] = numbers("--conversations", options.conversations, 100_000)
     sizes = sizes_of(options.profile, config.sizes, given)
     if not 1 <= sizes.replicas <= 64 or sizes.rate <= 0 or sizes.duration <= 0:
-        raise InvalidInput("replicas are 1 to 64; rate and duration are above 0")
+        raise InvalidInput("--replicas must be from 1 to 64; --rate and --duration must be above 0")
     if options.abort_after_ms <= 0 or options.abort_lag_mb <= 0:
-        raise InvalidInput("--abort-after-ms and --abort-lag-mb are above 0")
+        raise InvalidInput("--abort-after-ms and --abort-lag-mb must be above 0")
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 10**6)
     return AuditOptions(
         target=target,
@@ -143,7 +143,7 @@ def _settings(options: argparse.Namespace) -> dict[str, str]:
         raise InvalidInput("--with-server and --start-command both start what is audited: pass one")
     own = options.with_server is not None or options.start_command is not None
     if options.restart_command is not None and own:
-        raise InvalidInput("the audit itself restarts what it starts: leave --restart-command out")
+        raise InvalidInput("the audit restarts the server it starts: leave out --restart-command")
     return read_settings(options.server_setting)
 
 
@@ -171,7 +171,7 @@ def described(asked: AuditOptions) -> str:
     what = _shown(asked.target) if asked.target is not None else ""
     if asked.with_server is None and asked.start_command is None:
         return what or "an embedded SQLite store"
-    own = f"a {asked.with_server} server of its own"
+    own = f"a {asked.with_server} server for this audit"
     if asked.start_command is not None:
         own = f"what `{asked.start_command}` starts"
     return f"{what} on {own}" if what else own

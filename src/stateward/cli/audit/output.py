@@ -42,7 +42,7 @@ def write_all(folder: str, contents: dict[str, bytes]) -> None:
     try:
         private_folder(folder)
     except OSError as error:
-        raise InvalidInput(f"{folder} is no folder to write into: {error.strerror}") from error
+        raise InvalidInput(f"{folder} is not a writable folder: {error.strerror}") from error
     for name, content in contents.items():
         write_whole(os.path.join(folder, name), content)
 

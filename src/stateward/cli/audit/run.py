@@ -44,7 +44,7 @@ def saved(file: str) -> Record:
     try:
         return msgspec.json.decode(Path(file).read_bytes(), type=Record)
     except (OSError, msgspec.DecodeError) as error:
-        raise InvalidInput(f"{file} holds no saved audit: {error}") from error
+        raise InvalidInput(f"{file} is not a saved audit: {error}") from error
 
 
 def judged(

@@ -13,7 +13,7 @@ from stateward.cli.verbs import opened, refuse_unknown
 
 USAGE = "stateward audit show [URL] [ID] [options]"
 EXAMPLES = """\
-The last one that was kept, or the one of that id, and what changed since the one before it. Changes
+The newest stored audit, or the one with this id, and what changed since the one before it. Changes
 nothing.
 
 examples:
@@ -22,8 +22,8 @@ examples:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, "ID", "which one, by its id (default: the last one)")
-    parser.add_argument("--output", metavar="FOLDER", help="write the forms of the report here")
+    add_words(parser, "ID", "its id (default: the newest)")
+    parser.add_argument("--output", metavar="FOLDER", help="write the report here in all formats")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -10,33 +10,34 @@
 
 _shtab_stateward_commands() {
   local _commands=(
-    audit:'attack a memory architecture before production does'
-    backup:'write all of a namespace into one file'
-    bench:'measure what agents get on a store'
-    completion:'print a script that completes commands in your shell'
-    copy:'put all of a namespace into another store'
-    effect:'what tools have done, and what nobody knows of'
-    health:'say whether a store answers, and how it is set up'
-    import:'put the conversations of another framework into a store'
-    inspect:'show what a store holds, and how it does'
-    key:'make, show and revoke the keys that a service is asked with'
-    lock:'locks and leaders: who holds them'
-    mcp:'give a model tools to look at what agents remember'
-    migrate:'bring a store'"'"'s schema up to date'
-    namespaces:'show which namespaces a store has, and how much each holds'
-    operations:'what was done by hand, and by whom'
-    rebalance:'move state between replicas'"'"' own volumes after their list has changed'
-    restore:'put a backup into an empty namespace'
-    serve:'put a store behind HTTP, for agents without a database password'
-    signals:'show what the processes of a store measured over time'
+    audit:'test a memory architecture by attacking it'
+    backup:'back up a namespace to a file'
+    bench:'measure the speed of a store'
+    completion:'print a completion script for your shell'
+    copy:'copy a namespace to another store'
+    effect:'effects of tools, and those with an unknown outcome'
+    health:'check that a store answers, and show its settings'
+    import:'import conversations from another framework'
+    inspect:'show what a store holds'
+    key:'create, list and revoke API keys of a service'
+    lock:'locks, leaders and their holders'
+    mcp:'serve tools over MCP to look up what agents remember'
+    migrate:'update a store'"'"'s schema'
+    namespaces:'list the namespaces of a store, and what each holds'
+    operations:'manual changes, and who made them'
+    quickstart:'write an agent that remembers, and run it'
+    rebalance:'move state between volumes after replicas were added or removed'
+    restore:'restore a backup into an empty namespace'
+    serve:'serve a store over HTTP, for agents without a database password'
+    signals:'show what a store'"'"'s processes measured over time'
     sweep:'remove what has expired or was deleted'
     task:'run-once tasks'
     thread:conversations
     ui:'open the dashboard of a store in the browser'
-    user:'users, and all that belongs to them'
-    verify:'say whether a backup is complete'
-    waiting:'show what workflows ask people, and wait for'
-    why:'say what an agent was given at a turn, what it was not, and why'
+    user:'users, and everything that belongs to them'
+    verify:'check that a backup is complete and undamaged'
+    waiting:'list the questions that workflows are waiting for'
+    why:'explain what an agent was given at a turn, what it was not, and why'
     workflow:'durable workflows'
   )
   _describe 'stateward commands' _commands
@@ -44,48 +45,48 @@ _shtab_stateward_commands() {
 
 _shtab_stateward_audit_commands() {
   local _commands=(
-    clean:'remove what a killed audit has left'
+    clean:'remove what a killed audit left behind'
     compare:'audit several targets and show them side by side'
-    init:'write a template for a memory class of your own, or for prices'
-    list:'show the audits that a store keeps'
-    show:'show an audit that a store keeps, and what changed since'
+    init:'write a template for your own memory class, or for prices'
+    list:'list the audits stored in a store'
+    show:'show a stored audit, and what changed since the one before'
   )
   _describe 'stateward audit commands' _commands
 }
 
 _shtab_stateward_effect_commands() {
   local _commands=(
-    list:'show effects, and how they stand'
-    resolve:'say what became of an effect that nobody knows the end of'
-    show:'show one effect: what was intended, what became of it'
+    list:'list effects and their status'
+    resolve:'record the outcome of an unknown effect'
+    show:'show one effect: what was intended, what happened'
   )
   _describe 'stateward effect commands' _commands
 }
 
 _shtab_stateward_lock_commands() {
   local _commands=(
-    break:'take a lock from a holder that will not give it back'
-    list:'show locks and leaders, and who holds them'
+    break:'take a lock from a holder that does not release it'
+    list:'list locks and leaders with their holders'
   )
   _describe 'stateward lock commands' _commands
 }
 
 _shtab_stateward_operations_commands() {
   local _commands=(
-    export:'write the operations log as JSON lines'
-    list:'show what was done by hand last, by whom, and how it ended'
-    trim:'remove old entries of the operations log'
-    verify:'say whether anybody has tampered with the operations log'
+    export:'export the operations log as JSON lines'
+    list:'list the latest manual changes'
+    trim:'remove old entries from the operations log'
+    verify:'check the operations log for tampering'
   )
   _describe 'stateward operations commands' _commands
 }
 
 _shtab_stateward_task_commands() {
   local _commands=(
-    cancel:'let a task never run, or have run in vain'
-    list:'show tasks, and how they stand'
-    retry:'let a task run again that failed or was cancelled'
-    show:'show one task: its call, its result, its error'
+    cancel:'cancel a task, and discard its result if it is running'
+    list:'list tasks and their status'
+    retry:'run a failed or cancelled task again'
+    show:'show one task: its call, result and error'
   )
   _describe 'stateward task commands' _commands
 }
@@ -93,8 +94,8 @@ _shtab_stateward_task_commands() {
 _shtab_stateward_thread_commands() {
   local _commands=(
     delete:'remove a conversation'
-    export:'write a conversation as JSON lines'
-    list:'show conversations, and whose they are'
+    export:'export a conversation as JSON lines'
+    list:'list conversations and their owners'
     show:'read a conversation'
   )
   _describe 'stateward thread commands' _commands
@@ -102,22 +103,22 @@ _shtab_stateward_thread_commands() {
 
 _shtab_stateward_user_commands() {
   local _commands=(
-    erase:'remove all that belongs to a user, for good'
-    export:'write all that belongs to a user into a file'
-    list:'show users, and which documents they have'
-    show:'show a user'"'"'s documents, and how much belongs to them'
+    erase:'permanently remove everything that belongs to a user'
+    export:'export everything that belongs to a user'
+    list:'list users and their documents'
+    show:'show a user'"'"'s documents, and how much the user has'
   )
   _describe 'stateward user commands' _commands
 }
 
 _shtab_stateward_workflow_commands() {
   local _commands=(
-    cancel:'end a workflow, and its children'
-    fork:'begin another one that stands where this one stood'
-    list:'show workflows, and how they stand'
-    retry:'go on with a workflow that failed or was cancelled'
-    show:'show one workflow: its input, its steps, what it waits for'
-    signal:'tell a workflow something that it waits for'
+    cancel:'cancel a workflow and its children'
+    fork:'start another workflow from an earlier step of this one'
+    list:'list workflows and their status'
+    retry:'resume a failed or cancelled workflow'
+    show:'show one workflow: input, steps, what it waits for'
+    signal:'send a signal to a workflow'
   )
   _describe 'stateward workflow commands' _commands
 }
@@ -133,39 +134,39 @@ _shtab_stateward_defaults_added=0
 _shtab_stateward_audit_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--profile[quick, ci, full (quick)]:NAME:(quick ci full)"
-  "--replicas[processes that use the store at once]:N:"
-  "--conversations[how many at once, e.g. 1,10,100]:N,N:"
-  "--rate[calls a second, all replicas together]:N:"
+  "--replicas[processes that use the store]:N:"
+  "--conversations[concurrent conversations, e.g. 1,10,100]:N,N:"
+  "--rate[calls per second, for all replicas together]:N:"
   "--duration[seconds of load at each number]:S:"
-  "--only[these questions alone, by id or number]:ID,ID:(sessions preferences workflows sharing backup latency concurrency outage monitoring races updates conflicts consistency growth costs settings fidelity windows keys locks tasks kills isolation lasting slowdown retention orphans effects context erasure)"
-  "--faults[these alone\: crash, cut, unanswered, freeze, slow, throttle, exhaust, refuse, full, locked]:NAME,NAME:(crash cut unanswered freeze slow throttle exhaust refuse full locked)"
-  "--seed[repeat an audit\'s choices]:N:"
+  "--only[only these questions, by id or number]:ID,ID:(sessions preferences workflows sharing backup latency concurrency outage monitoring races updates conflicts consistency growth costs settings fidelity windows keys locks tasks kills isolation lasting slowdown retention orphans effects context erasure)"
+  "--faults[only these\: crash, cut, unanswered, freeze, slow, throttle, exhaust, refuse, full, locked]:NAME,NAME:(crash cut unanswered freeze slow throttle exhaust refuse full locked)"
+  "--seed[repeat an audit\'s random choices]:N:"
   "--config[TOML\: \[thresholds\], \[sizes\], \[declare\], \[waive.ID\]]:FILE:_files"
-  "*--url[where a naive\:, framework\'s, module\:factory or service target keeps its state]:URL:"
+  "*--url[where a naive\:, framework, module\:factory or service target keeps its state]:URL:"
   "--namespace[an empty one to work in (default\: a new one)]:NAME:"
   "--with-server[start one and audit it\: redis, valkey, postgres]:KIND:(redis valkey postgres)"
   "*--server-setting[a setting of that server, e.g. fsync\=off\; can be repeated]:NAME=VALUE:"
   "--start-command[start your service and audit it\: it listens on \$PORT, keeps files in \$FOLDER]:CMD:"
-  "--yes[do not ask before it begins]"
+  "--yes[do not ask before starting]"
   "--dry-run[say what would be done, and do nothing]"
   "--observe[read settings and sizes, and write no state]"
-  "--abort-after-ms[end the audit when its own probe of the store is slower, three times in a row (2000)]:MS:"
-  "--abort-lag-mb[end the audit when a replica of the store is further behind (64)]:MB:"
+  "--abort-after-ms[abort if the audit\'s probe of the store is slower three times in a row (2000)]:MS:"
+  "--abort-lag-mb[abort if a replica of the store falls further behind (64)]:MB:"
   "--restart-command[kills and restarts your server, for question 8]:CMD:"
   "--backup-command[your own backup, for question 5]:CMD:"
-  "--restore-command[and its restore]:CMD:"
-  "--restored[where that puts the copy]:URL:"
+  "--restore-command[your own restore]:CMD:"
+  "--restored[the store that it restores to]:URL:"
   "--metrics-url[your own metrics page, for question 9]:URL:"
   "--alerts-url[your own alerts, as JSON]:URL:"
   "--output[write report.json and the other forms here]:FOLDER:_files -/"
   "--redact[leave host names out of the report]"
   "--prices[TOML\: what things cost\; see\: stateward audit init --help]:FILE:_files"
-  "--save[keep what was recorded, to be judged again]:FILE:_files"
-  "--from[judge what was saved\; attack nothing]:FILE:_files"
+  "--save[save what was recorded, to judge it again]:FILE:_files"
+  "--from[judge a saved record\; attack nothing]:FILE:_files"
   "--baseline[a report.json to compare with]:FILE:_files"
-  "--keep[keep the report in the audited store]"
-  "--keep-in[keep it in this store instead]:URL:"
-  "--keep-namespace[the namespace it is kept in (default)]:NAME:"
+  "--keep[store the report in the audited store]"
+  "--keep-in[store it in this store instead]:URL:"
+  "--keep-namespace[the namespace for it (default)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -184,31 +185,31 @@ _shtab_stateward_audit_clean_defaults_added=0
 _shtab_stateward_audit_compare_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--profile[quick, ci, full (quick)]:NAME:(quick ci full)"
-  "--replicas[processes that use the store at once]:N:"
-  "--conversations[how many at once, e.g. 1,10,100]:N,N:"
-  "--rate[calls a second, all replicas together]:N:"
+  "--replicas[processes that use the store]:N:"
+  "--conversations[concurrent conversations, e.g. 1,10,100]:N,N:"
+  "--rate[calls per second, for all replicas together]:N:"
   "--duration[seconds of load at each number]:S:"
-  "--only[these questions alone, by id or number]:ID,ID:(sessions preferences workflows sharing backup latency concurrency outage monitoring races updates conflicts consistency growth costs settings fidelity windows keys locks tasks kills isolation lasting slowdown retention orphans effects context erasure)"
-  "--faults[these alone\: crash, cut, unanswered, freeze, slow, throttle, exhaust, refuse, full, locked]:NAME,NAME:(crash cut unanswered freeze slow throttle exhaust refuse full locked)"
-  "--seed[repeat an audit\'s choices]:N:"
+  "--only[only these questions, by id or number]:ID,ID:(sessions preferences workflows sharing backup latency concurrency outage monitoring races updates conflicts consistency growth costs settings fidelity windows keys locks tasks kills isolation lasting slowdown retention orphans effects context erasure)"
+  "--faults[only these\: crash, cut, unanswered, freeze, slow, throttle, exhaust, refuse, full, locked]:NAME,NAME:(crash cut unanswered freeze slow throttle exhaust refuse full locked)"
+  "--seed[repeat an audit\'s random choices]:N:"
   "--config[TOML\: \[thresholds\], \[sizes\], \[declare\], \[waive.ID\]]:FILE:_files"
-  "*--url[where a naive\:, framework\'s, module\:factory or service target keeps its state\; once for each that needs one]:URL:"
+  "*--url[where a naive\:, framework, module\:factory or service target keeps its state\; once for each that needs one]:URL:"
   "--namespace[an empty one to work in (default\: a new one)]:NAME:"
-  "--yes[do not ask before it begins]"
+  "--yes[do not ask before starting]"
   "--dry-run[say what would be done, and do nothing]"
   "--observe[read settings and sizes, and write no state]"
-  "--abort-after-ms[end the audit when its own probe of the store is slower, three times in a row (2000)]:MS:"
-  "--abort-lag-mb[end the audit when a replica of the store is further behind (64)]:MB:"
+  "--abort-after-ms[abort if the audit\'s probe of the store is slower three times in a row (2000)]:MS:"
+  "--abort-lag-mb[abort if a replica of the store falls further behind (64)]:MB:"
   "--restart-command[kills and restarts your server, for question 8]:CMD:"
   "--backup-command[your own backup, for question 5]:CMD:"
-  "--restore-command[and its restore]:CMD:"
-  "--restored[where that puts the copy]:URL:"
+  "--restore-command[your own restore]:CMD:"
+  "--restored[the store that it restores to]:URL:"
   "--metrics-url[your own metrics page, for question 9]:URL:"
   "--alerts-url[your own alerts, as JSON]:URL:"
   "--output[write report.json and the other forms here]:FOLDER:_files -/"
   "--redact[leave host names out of the report]"
   "--prices[TOML\: what things cost\; see\: stateward audit init --help]:FILE:_files"
-  "--require[what is wanted\: p95_ms\=20,durability\=pass]:NAME=VALUE,…:"
+  "--require[requirements\: p95_ms\=20,durability\=pass]:NAME=VALUE,…:"
   "--json[print one JSON object]"
 )
 
@@ -218,8 +219,8 @@ _shtab_stateward_audit_compare_defaults_added=0
 _shtab_stateward_audit_init_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--json[print one JSON object]"
-  "(*)::where a class for your own memory is written (audit_target.py)\; or the word prices:_files"
-  "(*)::where a list of prices is (prices.toml):_files"
+  "(*)::the file to write (audit_target.py)\; or the word prices:_files"
+  "(*)::the file for prices (prices.toml):_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -227,7 +228,7 @@ _shtab_stateward_audit_init_defaults_added=0
 
 _shtab_stateward_audit_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -236,8 +237,8 @@ _shtab_stateward_audit_list_defaults_added=0
 
 _shtab_stateward_audit_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--output[write the forms of the report here]:FOLDER:_files -/"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--output[write the report here in all formats]:FOLDER:_files -/"
   "--json[print one JSON object]"
 )
 
@@ -246,9 +247,9 @@ _shtab_stateward_audit_show_defaults_added=0
 
 _shtab_stateward_backup_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--json[print one JSON object]"
-  "(*)::where to\; it must not exist yet:_files"
+  "(*)::the new file\; it must not exist:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -256,13 +257,13 @@ _shtab_stateward_backup_defaults_added=0
 
 _shtab_stateward_bench_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--conversations[how many at once (1,10,100)]:N,N:"
-  "--history[messages of a conversation (10,100,1000,10000)]:N,N:"
-  "--only[of append, last, context, get, update, once]:NAME,NAME:(append last context get update once)"
-  "--seconds[for each line of the table (1)]:S:"
-  "--rounds[turns in which these are spent (3)]:N:"
+  "--conversations[concurrent callers (1,10,100)]:N,N:"
+  "--history[messages per conversation (10,100,1000,10000)]:N,N:"
+  "--only[some of append, last, context, get, update, once]:NAME,NAME:(append last context get update once)"
+  "--seconds[for each row of the table (1)]:S:"
+  "--rounds[rounds to spread these over (3)]:N:"
   "--namespace[an empty one to work in (default\: a new one)]:NAME:"
-  "--html[write plots and figures into one HTML file]:FILE:_files"
+  "--html[write charts and figures to one HTML file]:FILE:_files"
   "--json[print one JSON object]"
 )
 
@@ -280,12 +281,12 @@ _shtab_stateward_completion_defaults_added=0
 
 _shtab_stateward_copy_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--to[into which one (default\: the same)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--to[the target namespace (default\: the same)]:NAME:"
   "--follow[keep the copy up to date until Ctrl-C]"
-  "--after[with --follow\: go on where an earlier one stopped]:CURSOR:"
-  "--compare[with --follow\: how often deletions are looked for (default\: 300)]:SECONDS:"
-  "--finish[with --follow\: bring the rest, and end]"
+  "--after[with --follow\: continue where an earlier run stopped]:CURSOR:"
+  "--compare[with --follow\: how often to look for deletions (default\: 300)]:SECONDS:"
+  "--finish[with --follow\: copy the rest, and stop]"
   "--json[print one JSON object]"
 )
 
@@ -301,12 +302,12 @@ _shtab_stateward_effect_defaults_added=0
 
 _shtab_stateward_effect_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--status[intended, done, failed or unknown]:STATUS:"
   "--user[only what belongs to this user]:ID:"
-  "--thread[only those of this thread]:ID:"
-  "--workflow[only those of this workflow]:ID:"
-  "--tool[only those of this function or tool]:NAME:"
+  "--thread[only effects of this thread]:ID:"
+  "--workflow[only effects of this workflow]:ID:"
+  "--tool[only effects of this function or tool]:NAME:"
   "--limit[rows (default\: 50)]:N:"
   "--json[print one JSON object]"
 )
@@ -316,13 +317,13 @@ _shtab_stateward_effect_list_defaults_added=0
 
 _shtab_stateward_effect_resolve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--done[it happened, with this result (default\: null)]:JSON:"
-  "--failed[it did not happen, and is not to be tried again]:TEXT:"
+  "--failed[it did not happen, and must not be retried]:TEXT:"
   "--not-done[it did not happen\: the next call carries it out]"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -331,7 +332,7 @@ _shtab_stateward_effect_resolve_defaults_added=0
 
 _shtab_stateward_effect_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -340,9 +341,9 @@ _shtab_stateward_effect_show_defaults_added=0
 
 _shtab_stateward_health_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--replica[of a store that is divided among replicas\: this one]:NAME:"
-  "--replicas[and all of them\: agents-0,agents-1,agents-2]:NAMES:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--replica[this replica, for a store on replicas\' volumes]:NAME:"
+  "--replicas[all replicas\: agents-0,agents-1,agents-2]:NAMES:"
   "--json[print one JSON object]"
 )
 
@@ -351,15 +352,15 @@ _shtab_stateward_health_defaults_added=0
 
 _shtab_stateward_import_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[into which one (default\: default)]:NAME:"
-  "--user[whose they are, where the source does not say it]:ID:"
-  "--user-pattern[a regular expression whose one group is the user in a conversation\'s id]:REGEX:"
-  "--retain[keep each so long after its last message, or the import (default\: for ever)]:DAYS:"
-  "--again[also what was deleted in the target since]"
+  "--namespace[the target namespace (default\: default)]:NAME:"
+  "--user[the owner of conversations without one]:ID:"
+  "--user-pattern[a regular expression whose only group matches the user in a conversation\'s id]:REGEX:"
+  "--retain[keep each this long after its last message, or the import (default\: for ever)]:DAYS:"
+  "--again[also import what was deleted in the target]"
   "--dry-run[only say what would be done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
-  ":where they are, e.g. openai-agents\:sqlite\:\/\/\/old.db:"
+  ":the source, e.g. openai-agents\:sqlite\:\/\/\/old.db:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -367,19 +368,19 @@ _shtab_stateward_import_defaults_added=0
 
 _shtab_stateward_inspect_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--user[only what belongs to this user]:ID:"
-  "--limit[rows a page (default\: 50)]:N:"
-  "--after[go on after the page before]:PLACE:"
+  "--limit[rows per page (default\: 50)]:N:"
+  "--after[continue after the previous page]:PLACE:"
   "--thread[only this thread]:ID:"
-  "--last[messages of a thread (200)]:N:"
+  "--last[messages per thread (200)]:N:"
   "--semantic[use local embeddings, from stateward\[semantic\]]"
   "--watch[until Ctrl-C]"
-  "--every[between two looks (default\: 2)]:SECONDS:"
-  "--times[end after so many looks]:N:"
+  "--every[between updates (default\: 2)]:SECONDS:"
+  "--times[stop after this many updates]:N:"
   "*--scrape[also the metrics of a running agent, e.g. http\:\/\/10.0.0.7\:9464\/metrics]:ADDRESS:"
   "--json[print one JSON object]"
-  "(*)::what to show\; one thing in full with its id:(replicas storage langgraph-items blobs thread user workflow task effect schedule shared journal langgraph-item blob repeats)"
+  "(*)::what to show\; with an id, one entity in full:(replicas storage langgraph-items blobs thread user workflow task effect schedule shared journal langgraph-item blob repeats)"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -388,15 +389,15 @@ _shtab_stateward_inspect_defaults_added=0
 _shtab_stateward_key_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--scope[what it permits (default\: write)]:scope:(read write operate admin)"
-  "*--namespace[which it is for\; can be repeated]:NAME:"
-  "--all-namespaces[it is for every namespace]"
-  "--user[it is for what belongs to this user alone]:ID:"
-  "--days[in force for so long (default\: until revoked)]:N:"
-  "--rate[requests a second (default\: the service\'s limit)]:N:"
-  "--burst[so many at once after a pause (default\: --rate)]:N:"
+  "*--namespace[a namespace it gives access to\; can be repeated]:NAME:"
+  "--all-namespaces[it gives access to every namespace]"
+  "--user[it gives access only to what belongs to this user]:ID:"
+  "--days[valid for this long (default\: until revoked)]:N:"
+  "--rate[requests per second (default\: the service\'s limit)]:N:"
+  "--burst[burst allowed after a pause (default\: --rate)]:N:"
   "--note[what it is for, shown by list]:TEXT:"
-  "--id[which one to revoke\: as list shows it, or the key itself]:ID:"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--id[the key to revoke\: its id as list shows it, or the key itself]:ID:"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
   ":what to do:(create list revoke)"
 )
@@ -413,11 +414,11 @@ _shtab_stateward_lock_defaults_added=0
 
 _shtab_stateward_lock_break_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--leader[who leads a name, of store.elect]"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--leader[break a leadership taken with store.elect]"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -426,9 +427,9 @@ _shtab_stateward_lock_break_defaults_added=0
 
 _shtab_stateward_lock_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--limit[rows a page (default\: 50)]:N:"
-  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--limit[rows per page (default\: 50)]:N:"
+  "--after[continue after the previous page, which prints the value]:ROW:"
   "--json[print one JSON object]"
 )
 
@@ -437,11 +438,11 @@ _shtab_stateward_lock_list_defaults_added=0
 
 _shtab_stateward_mcp_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--user[only what belongs to this user can be seen and changed]:ID:"
-  "--write[also have the tools that change something]"
-  "--http[listen there, on this machine alone, not on stdin]:HOST:PORT:"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--user[give access only to what belongs to this user]:ID:"
+  "--write[also offer tools that make changes]"
+  "--http[listen on this local address instead of stdin]:HOST:PORT:"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -459,8 +460,8 @@ _shtab_stateward_migrate_defaults_added=0
 
 _shtab_stateward_namespaces_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--limit[rows a page (default\: 50)]:N:"
-  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--limit[rows per page (default\: 50)]:N:"
+  "--after[continue after the previous page, which prints the value]:ROW:"
   "--json[print one JSON object]"
 )
 
@@ -476,9 +477,9 @@ _shtab_stateward_operations_defaults_added=0
 
 _shtab_stateward_operations_export_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--json[print one JSON object]"
-  "(*)::where to write it:"
+  "(*)::the file to write:"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -486,10 +487,10 @@ _shtab_stateward_operations_export_defaults_added=0
 
 _shtab_stateward_operations_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--last[how many (default\: 20)]:N:"
   "--before[those before this entry]:NUMBER:"
-  "--target[only what was done to this, e.g. thread\/s-abc123]:KIND/ID:"
+  "--target[only changes to this, e.g. thread\/s-abc123]:KIND/ID:"
   "--json[print one JSON object]"
 )
 
@@ -498,11 +499,11 @@ _shtab_stateward_operations_list_defaults_added=0
 
 _shtab_stateward_operations_trim_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--days[keep what is younger than this]:N:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--days[remove entries older than this]:N:"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -511,23 +512,36 @@ _shtab_stateward_operations_trim_defaults_added=0
 
 _shtab_stateward_operations_verify_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--head[what it printed an earlier time\: finds also what was cut off at the end]:NUMBER:HASH:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--head[the head of an earlier run\: also detects entries cut off at the end]:NUMBER:HASH:"
   "--json[print one JSON object]"
 )
 
 # guard to ensure default positional specs are added only once per session
 _shtab_stateward_operations_verify_defaults_added=0
 
+_shtab_stateward_quickstart_options=(
+  "(- : *)"{-h,--help}"[show this help message and exit]"
+  "--engine[where state is kept\: sqlite, redis, postgres, or a store\'s URL]:ENGINE:(sqlite redis postgres)"
+  "--framework[one of\: none, langgraph, openai-agents, pydantic-ai]:NAME:(none langgraph openai-agents pydantic-ai)"
+  "--yes[do not ask\: SQLite and no framework by default]"
+  "--force[overwrite FILE if it exists]"
+  "--json[print one JSON object]"
+  "(*)::what is written (agent.py):_files"
+)
+
+# guard to ensure default positional specs are added only once per session
+_shtab_stateward_quickstart_defaults_added=0
+
 _shtab_stateward_rebalance_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "*--joining[a new one\; may be repeated]:NAME=URL:"
-  "*--leaving[one that goes\; likewise]:NAME=URL:"
-  "--namespace[which one (default\: default)]:NAME:"
+  "*--joining[a new replica\; can be repeated]:NAME=URL:"
+  "*--leaving[a replica that leaves\; can be repeated]:NAME=URL:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--dry-run[only say what would move]"
-  "*--spill[where a replica keeps turns that its store cannot take\; likewise]:NAME=DIR:"
-  "--wait[wait so long for replicas to be gone (default\: 0)]:SECONDS:"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "*--spill[where a replica spills turns\; can be repeated]:NAME=DIR:"
+  "--wait[wait this long for replicas to stop (default\: 0)]:SECONDS:"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -536,9 +550,9 @@ _shtab_stateward_rebalance_defaults_added=0
 
 _shtab_stateward_restore_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[into which one (default\: that of the backup)]:NAME:"
-  "*--erasures[a store or backup that knows who was erased\; may be given several times]:URL_OR_FILE:_files"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--namespace[the target namespace (default\: the backup\'s)]:NAME:"
+  "*--erasures[a store or backup that records who was erased\; can be repeated]:URL_OR_FILE:_files"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
   "(*)::a backup:_files"
 )
@@ -549,17 +563,17 @@ _shtab_stateward_restore_defaults_added=0
 _shtab_stateward_serve_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
   "--config[TOML with these options and more\; see the reference]:FILE:_files"
-  "--host[where to listen (default\: 127.0.0.1)]:NAME:"
+  "--host[the address to listen on (default\: 127.0.0.1)]:NAME:"
   "--port[0\: any (default\: 7878)]:N:"
-  "--tls-cert[the certificate, and those that vouch for it]:FILE:_files"
+  "--tls-cert[the certificate chain]:FILE:_files"
   "--tls-key[its private key]:FILE:_files"
   "--insecure-local[no key is needed on this machine]"
-  "--rate[requests a second, of each key (default\: any)]:N:"
-  "--burst[so many at once after a pause (default\: --rate)]:N:"
-  "--streams[streams at a time, of each key (default\: any)]:N:"
-  "--jwks[take tokens that these public keys can verify]:URL|FILE:"
-  "--audience[whom such a token must be for\: this service]:NAME:"
-  "--issuer[by whom it must be issued (default\: anybody with a key)]:NAME:"
+  "--rate[requests per second for each key (default\: any)]:N:"
+  "--burst[burst allowed after a pause (default\: --rate)]:N:"
+  "--streams[concurrent streams for each key (default\: any)]:N:"
+  "--jwks[accept tokens that these public keys verify]:URL|FILE:"
+  "--audience[the audience such a token must have]:NAME:"
+  "--issuer[the issuer it must have (default\: any)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -568,10 +582,10 @@ _shtab_stateward_serve_defaults_added=0
 
 _shtab_stateward_signals_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--since[how far to look back\: 30m, 6h, 1d (1h)]:TIME:"
-  "--step[of a point\: at least 10s (default\: what fits a line)]:TIME:"
-  "--replica[one process alone\; stateward inspect URL replicas has ids]:ID:"
+  "--step[length of a point, at least 10s (default\: what fits a line)]:TIME:"
+  "--replica[only this process\; stateward inspect URL replicas lists ids]:ID:"
   "--json[print one JSON object]"
 )
 
@@ -580,7 +594,7 @@ _shtab_stateward_signals_defaults_added=0
 
 _shtab_stateward_sweep_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--limit[rows a step (default\: 1000)]:N:"
+  "--limit[rows per step (default\: 1000)]:N:"
   "--once[one step, then stop]"
   "--json[print one JSON object]"
 )
@@ -597,11 +611,11 @@ _shtab_stateward_task_defaults_added=0
 
 _shtab_stateward_task_cancel_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--reason[why, for whoever looks later]:TEXT:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--reason[the reason, shown to later readers]:TEXT:"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -610,11 +624,11 @@ _shtab_stateward_task_cancel_defaults_added=0
 
 _shtab_stateward_task_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--user[only what belongs to this user]:ID:"
   "--status[only those with this status]:STATUS:"
-  "--limit[rows a page (default\: 50)]:N:"
-  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--limit[rows per page (default\: 50)]:N:"
+  "--after[continue after the previous page, which prints the value]:ROW:"
   "--json[print one JSON object]"
 )
 
@@ -623,10 +637,10 @@ _shtab_stateward_task_list_defaults_added=0
 
 _shtab_stateward_task_retry_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -635,7 +649,7 @@ _shtab_stateward_task_retry_defaults_added=0
 
 _shtab_stateward_task_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -651,10 +665,10 @@ _shtab_stateward_thread_defaults_added=0
 
 _shtab_stateward_thread_delete_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -663,9 +677,9 @@ _shtab_stateward_thread_delete_defaults_added=0
 
 _shtab_stateward_thread_export_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--json[print one JSON object]"
-  "(*)::the id of the thread, and where to write it:_files"
+  "(*)::the id of the thread, and the file to write:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -673,10 +687,10 @@ _shtab_stateward_thread_export_defaults_added=0
 
 _shtab_stateward_thread_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--user[only what belongs to this user]:ID:"
-  "--limit[rows a page (default\: 50)]:N:"
-  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--limit[rows per page (default\: 50)]:N:"
+  "--after[continue after the previous page, which prints the value]:ROW:"
   "--json[print one JSON object]"
 )
 
@@ -685,7 +699,7 @@ _shtab_stateward_thread_list_defaults_added=0
 
 _shtab_stateward_thread_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--last[how many messages (default\: 20)]:N:"
   "--before[those before this message]:NUMBER:"
   "--full[messages, tool calls and results in full]"
@@ -698,7 +712,7 @@ _shtab_stateward_thread_show_defaults_added=0
 
 _shtab_stateward_ui_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--port[where to listen (default\: any)]:N:"
+  "--port[the port (default\: any free one)]:N:"
   "--no-open[only print the address]"
   "--json[print one JSON object]"
 )
@@ -715,10 +729,10 @@ _shtab_stateward_user_defaults_added=0
 
 _shtab_stateward_user_erase_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -727,10 +741,10 @@ _shtab_stateward_user_erase_defaults_added=0
 
 _shtab_stateward_user_export_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
-  "(*)::the id of the user, and where to write it:_files"
+  "(*)::the id of the user, and the file to write:_files"
 )
 
 # guard to ensure default positional specs are added only once per session
@@ -738,9 +752,9 @@ _shtab_stateward_user_export_defaults_added=0
 
 _shtab_stateward_user_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--limit[rows a page (default\: 50)]:N:"
-  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--limit[rows per page (default\: 50)]:N:"
+  "--after[continue after the previous page, which prints the value]:ROW:"
   "--json[print one JSON object]"
 )
 
@@ -749,7 +763,7 @@ _shtab_stateward_user_list_defaults_added=0
 
 _shtab_stateward_user_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -767,12 +781,12 @@ _shtab_stateward_verify_defaults_added=0
 
 _shtab_stateward_waiting_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--signal[only what waits for this signal]:NAME:"
-  "--for[only what is asked of this user or role]:WHOM:"
-  "--user[only of workflows that belong to this user]:ID:"
-  "--limit[rows a page (default\: 50)]:N:"
-  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--signal[only questions that wait for this signal]:NAME:"
+  "--for[only questions for this user or role]:WHOM:"
+  "--user[only questions of this user\'s workflows]:ID:"
+  "--limit[rows per page (default\: 50)]:N:"
+  "--after[continue after the previous page, which prints the value]:ROW:"
   "--json[print one JSON object]"
 )
 
@@ -781,11 +795,11 @@ _shtab_stateward_waiting_defaults_added=0
 
 _shtab_stateward_why_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--user[who was forgotten, if the thread is not theirs]:ID:"
-  "--last[messages that are read (1000)]:N:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--user[the user who was forgotten, if the thread is not theirs]:ID:"
+  "--last[how many messages to read (1000)]:N:"
   "--semantic[use local embeddings, from stateward\[semantic\]]"
-  "--html[also write it into one file that needs no network]:FILE:_files"
+  "--html[also write it to one self-contained file]:FILE:_files"
   "--json[print one JSON object]"
   "(*)::the id of the thread, and a message\'s number or cursor:"
 )
@@ -802,11 +816,11 @@ _shtab_stateward_workflow_defaults_added=0
 
 _shtab_stateward_workflow_cancel_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--reason[why, for whoever looks later]:TEXT:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--reason[the reason, shown to later readers]:TEXT:"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -815,12 +829,12 @@ _shtab_stateward_workflow_cancel_defaults_added=0
 
 _shtab_stateward_workflow_fork_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--at[before which step, e.g. pay\#1]:STEP:"
-  "--to[the id of the new one]:ID:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--at[the step to fork before, e.g. pay\#1]:STEP:"
+  "--to[the id of the new workflow]:ID:"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -829,12 +843,12 @@ _shtab_stateward_workflow_fork_defaults_added=0
 
 _shtab_stateward_workflow_list_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--user[only what belongs to this user]:ID:"
   "--status[only those with this status]:STATUS:"
   "--kind[only those of this kind]:KIND:"
-  "--limit[rows a page (default\: 50)]:N:"
-  "--after[go on after the page before, which says what to put here]:ROW:"
+  "--limit[rows per page (default\: 50)]:N:"
+  "--after[continue after the previous page, which prints the value]:ROW:"
   "--json[print one JSON object]"
 )
 
@@ -843,10 +857,10 @@ _shtab_stateward_workflow_list_defaults_added=0
 
 _shtab_stateward_workflow_retry_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
+  "--namespace[the namespace (default\: default)]:NAME:"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -855,8 +869,8 @@ _shtab_stateward_workflow_retry_defaults_added=0
 
 _shtab_stateward_workflow_show_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--last[how many of its records (default\: 50)]:N:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--last[how many records (default\: 50)]:N:"
   "--full[results in full]"
   "--json[print one JSON object]"
 )
@@ -866,12 +880,12 @@ _shtab_stateward_workflow_show_defaults_added=0
 
 _shtab_stateward_workflow_signal_options=(
   "(- : *)"{-h,--help}"[show this help message and exit]"
-  "--namespace[which one (default\: default)]:NAME:"
-  "--value[what it is told (default\: null)]:JSON:"
-  "--key[makes a repeated delivery harmless]:key:"
+  "--namespace[the namespace (default\: default)]:NAME:"
+  "--value[the signal\'s value (default\: null)]:JSON:"
+  "--key[idempotency key\: a duplicate delivery counts once]:key:"
   "--dry-run[only say what would be done]"
-  "--yes[do not ask before it is done]"
-  "--by[who does it, for the operations log (default\: USER\@HOST)]:NAME:"
+  "--yes[do not ask for confirmation]"
+  "--by[who makes the change, for the operations log (default\: USER\@HOST)]:NAME:"
   "--json[print one JSON object]"
 )
 
@@ -912,6 +926,7 @@ _shtab_stateward() {
         migrate) _arguments -C -s $_shtab_stateward_migrate_options ;;
         namespaces) _arguments -C -s $_shtab_stateward_namespaces_options ;;
         operations) _shtab_stateward_operations ;;
+        quickstart) _arguments -C -s $_shtab_stateward_quickstart_options ;;
         rebalance) _arguments -C -s $_shtab_stateward_rebalance_options ;;
         restore) _arguments -C -s $_shtab_stateward_restore_options ;;
         serve) _arguments -C -s $_shtab_stateward_serve_options ;;

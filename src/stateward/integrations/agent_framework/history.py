@@ -9,13 +9,12 @@ from weakref import WeakKeyDictionary
 from agent_framework import AgentSession, HistoryProvider, Message, SessionContext, SupportsAgentRun
 
 from stateward.codec import Retention, check_key, check_span
-from stateward.context.compaction import Compaction, check_compaction
+from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
-from stateward.context.window import Bounds
 from stateward.errors import InvalidInput
 from stateward.integrations.agent_framework.given_history import READING, GivenHistory
 from stateward.integrations.agent_framework.messages import Kept, as_messages, unknown
-from stateward.integrations.bridge import OnAnyStore
+from stateward.integrations.bridge import OnAnyStore, check_conflict, window_options
 from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns, begin
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import Check, Conflict, Fenced, Held, KeyReused, LogAt, Write
@@ -32,8 +31,8 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
     A session is a thread: `session()` makes one that says whose it is. A run has the conversation
     to itself from its beginning to its end; another one waits for it, for up to `wait` seconds
     (None: as long as it takes), and then gets `LeaseHeld`. What a run adds, its question and its
-    answer, is stored together; if somebody has written all the same, raises `StateConflictError`,
-    and nothing of it is stored. With `conflict="append"` nobody waits, and runs land in the order
+    answer, is stored together; if another writer was faster, it raises `StateConflictError`, and
+    nothing of it is stored. With `conflict="append"` no run waits, and runs are stored in the order
     in which they end.
 
     Messages added while the store does not answer are kept locally as the store's policy says;
@@ -66,10 +65,8 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         store_context_from: set[str] | None = None,
         store_outputs: bool = True,
     ) -> None:
-        if conflict not in ("raise", "append"):
-            raise InvalidInput(f'conflict= is "raise" or "append", not {conflict!r}')
-        Bounds.of(last, turns, max_tokens, count, "raise")
-        check_compaction(summarize, None, None)
+        self._conflict = check_conflict(conflict)
+        self._bounds = window_options(last, turns, max_tokens, count, summarize)
         OnAnyStore.__init__(self, store)
         HistoryProvider.__init__(
             self,
@@ -82,14 +79,6 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         )
         self._user = user
         self._retain = retain
-        self._bounds = {
-            "last": last,
-            "turns": turns,
-            "max_tokens": max_tokens,
-            "count": count,
-            "summarize": summarize,
-        }
-        self._conflict = conflict
         self._wait = None if wait is None else check_span(wait, "wait")
         self._readings: WeakKeyDictionary[SessionContext, GivenHistory] = WeakKeyDictionary()
 

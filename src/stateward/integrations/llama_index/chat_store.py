@@ -52,7 +52,7 @@ class StatewardChatStore(OnChats, BaseChatStore):
                 return next(iter(as_given(removed)), None)
 
     async def adelete_last_message(self, key: str) -> ChatMessage | None:
-        """Remove the newest message and return it. Two who do so at once get different ones."""
+        """Remove the newest message and return it. Concurrent callers get different ones."""
         while newest := await self._chats.newest(key):
             if removed := await self._chats.remove(key, [newest[0].version]):
                 return next(iter(as_given(removed)), None)

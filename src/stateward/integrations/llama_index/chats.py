@@ -180,7 +180,7 @@ class OnChats(BaseModel):
 
     @classmethod
     def from_url(cls, url: str | None = None, **options: Any) -> Self:
-        """One with a store of its own: close it. `options` are also those of `stateward.open`."""
+        """Open a store at this URL: close it. `options` are also those of `stateward.open`."""
         return cls(Chats.from_url(url, **options))
 
     def close(self) -> None:

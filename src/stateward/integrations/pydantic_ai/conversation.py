@@ -10,11 +10,10 @@ from pydantic_ai.agent import AbstractAgent, AgentRunResult
 from pydantic_ai.messages import ModelMessage
 
 from stateward.codec import Retention, check_span, decode
-from stateward.context.compaction import Compaction, check_compaction
+from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
-from stateward.context.window import Bounds
 from stateward.errors import InvalidInput, StoreUnavailable
-from stateward.integrations.bridge import OnAnyStore
+from stateward.integrations.bridge import OnAnyStore, check_conflict, window_options
 from stateward.integrations.pydantic_ai.messages import (
     Added,
     as_given,
@@ -59,9 +58,9 @@ class StatewardConversation(OnAnyStore):
 
     `run` does it all. Or take `history()`, run the agent yourself with `message_history=`, and
     `add` what comes of it. The messages of a run are stored adjacent, all or none, and once,
-    however often the run is added: its run id is their key. A run that would land behind messages
-    that its history did not have raises `StateConflictError`. With `conflict="append"` nobody
-    waits, and runs land in the order in which they end.
+    however often the run is added: its run id is their key. A run that would be stored after
+    messages that its history did not have raises `StateConflictError`. With `conflict="append"` no
+    run waits, and runs are stored in the order in which they end.
 
     `last`, `turns`, `max_tokens` (by `count`) and `summarize` bound the history, as `Thread.load`
     does it: tool calls and their results stay together. The system prompt stays, too.
@@ -85,22 +84,12 @@ class StatewardConversation(OnAnyStore):
         wait: float | None = WAIT,
         retain: Retention | Unsaid = UNSAID,
     ) -> None:
-        if conflict not in ("raise", "append"):
-            raise InvalidInput(f'conflict= is "raise" or "append", not {conflict!r}')
-        Bounds.of(last, turns, max_tokens, count, "raise")
-        check_compaction(summarize, None, None)
+        self._conflict = check_conflict(conflict)
+        self._bounds = window_options(last, turns, max_tokens, count, summarize)
         super().__init__(store)
         self.conversation_id = conversation_id
         self._thread = self._store.thread(conversation_id, user=user, retain=retain)
         self._handle = self._thread.handle
-        self._bounds = {
-            "last": last,
-            "turns": turns,
-            "max_tokens": max_tokens,
-            "count": count,
-            "summarize": summarize,
-        }
-        self._conflict = conflict
         self._wait = None if wait is None else check_span(wait, "wait")
         self._turns = Turns.of(self._handle.scope)
         self._own = ConversationTurn(self)  # of `history` and `add`, which wait for nobody

@@ -60,10 +60,10 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
     """Conversations of Pydantic AI, each a thread: `load`, `save`, `branch`, `fork`, `delete`.
 
     `scope` is the user whose a conversation is. A save is one commit: all of it is stored, or
-    nothing. If somebody else has added to the conversation since it was loaded, be it through
+    nothing. If another writer has added to the conversation since it was loaded, also through
     `StatewardConversation`, it raises `ConversationConflict`. A store that does not answer raises
     `StoreUnavailable`; nothing is kept locally. `delete` removes all messages of a conversation;
-    forks of it have copies of their own.
+    forks of it have their own copies.
     """
 
     def __init__(self, store: Any, *, retain: Retention | Unsaid = UNSAID) -> None:

@@ -59,8 +59,8 @@ class SeenDocument(NamedTuple):
 class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     """Sessions of Strands in a store. Make one for each session manager: it costs nothing.
 
-    It remembers how far it has read. What another replica has written meanwhile is never
-    overwritten, and nothing is added behind it: that raises `SessionException`, caused by
+    It remembers how far it has read. What another replica has written since is never
+    overwritten, and nothing is added after it: that raises `SessionException`, caused by
     `StateConflictError`. A message that cannot be stored because the store does not answer is kept
     locally, as the store's policy says; everything else raises `StoreUnavailable` then.
     """
@@ -306,7 +306,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
 def taken(session_id: str, agent_id: str, index: int) -> SessionException:
     return SessionException(
         f"Message {index} of agent {agent_id} in session {session_id} was written by another "
-        "replica meanwhile; nothing was stored. Make the agent anew from the session and ask again"
+        "replica; nothing was stored. Create the agent from the session again and retry"
     )
 
 

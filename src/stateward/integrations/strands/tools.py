@@ -29,9 +29,9 @@ def effect_tool(
     """The same tool, each call of which is carried out once for a session: see `Thread.effect`.
 
     `Agent(tools=[effect_tool(manager, charge)], session_manager=manager)`. The call is the id of
-    the tool use, or what `key` makes of its input. An exception of the tool is recorded, and told
-    again. An effect that is unknown is told to the model and ends the invocation: a person is to
-    decide.
+    the tool use, or what `key` makes of its input. An exception of the tool is recorded, and
+    reported to the model again. An effect whose outcome is unknown is reported to the model and
+    ends the invocation: a person has to decide.
     """
     acts = ToolEffects(tool.tool_name, key, reconcile, keyed, attempts, ttl)
     return _EffectTool(session.handle, tool, acts)

@@ -36,7 +36,7 @@ const SCOPES = ["read", "write", "operate", "admin"];
  * @param {string} scope @param {boolean} [everybody] whether it is nothing for a key of one user */
 export function lacks(scope, everybody = false) {
 	const key = session.permits;
-	if (key && everybody && key.user !== null) return "It is about everybody, and your key is for one user.";
+	if (key && everybody && key.user !== null) return "This concerns all users, and your key is for one user.";
 	return key && SCOPES.indexOf(key.scope) < SCOPES.indexOf(scope) ? `It needs a key with the scope ${scope}. Yours has ${key.scope}.` : "";
 }
 

@@ -26,7 +26,7 @@ export function DocumentPage({ path: [, user, name] }) {
 	const now = read.data?.now;
 	return html`<${Page} title=${name} name=${`${name} of ${user}`} lead=${html`A document of <a href=${to(["users", user])}>${user}</a>`}
 		actions=${now?.data !== undefined && html`<${Act} needs="write" label="Edit" title=${`Edit ${name}`} act=${save} fields=${[{ name: "value", label: "The whole document, as JSON", value: JSON.stringify(now?.data, null, 2), long: true, required: true }]}>
-			<p>It is saved only if nobody else has changed it meanwhile.</p><//>`}
+			<p>It is saved only if it has not been changed in the meantime.</p><//>`}
 		copy=${[curl(`${place}/history`), command("user", "show", "$STATEWARD_URL", user)]}>
 		<${Read} of=${read}>${(data) => html`
 			<div class="panel"><h2>Now ${data.now.etag && html`<span class="faint">version ${data.now.etag.split("-")[0].replace('"', "")}</span>`}</h2>

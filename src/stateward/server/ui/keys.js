@@ -16,7 +16,7 @@ export function Keys() {
 	return html`<${Page} title="Keys" lead="Who may ask the service, what, and until when." copy=${[curl("keys"), command("key", "list", "$STATEWARD_URL")]}
 		actions=${html`<${Act} needs="admin" label="New key" title="Make a key" act=${create} done=${made} fields=${[
 			{ name: "scope", label: "What it permits", options: ["read", "write", "operate", "admin"] }, { name: "namespaces", label: "Namespaces, with commas (empty: every one)", value: "default" },
-			{ name: "user", label: "For one user alone (empty: everybody's)" }, { name: "days", label: "In force for so many days (empty: until revoked)", value: "30" }, { name: "note", label: "What it is for" },
+			{ name: "user", label: "Only for one user (empty: all users)" }, { name: "days", label: "Valid for this many days (empty: until revoked)", value: "30" }, { name: "note", label: "What it is for" },
 		]} />`}>
 		<${Listing} list=${list} empty=${html`<${Empty} title="No keys are stored"><p>Agents, and people who look, each get one. It is shown once, when it is made here or on the command line:</p><${Code}>stateward key create "$STATEWARD_URL" --scope write<//><//>`}>
 			${(items) => html`<${Table} label="Keys" rows=${items} id=${(row) => row.id} columns=${[
@@ -24,7 +24,7 @@ export function Keys() {
 				["State", "tight", (row) => html`<${Pill} of=${stands(row)} tone=${stands(row) === "in force" ? "good" : "faint"} />`],
 				["Scope", "tight", (row) => row.scope],
 				["Namespaces", "", (row) => row.namespaces?.join(", ") ?? html`<span class="faint">every one</span>`],
-				["User", "", (row) => row.user ?? html`<span class="faint">everybody's</span>`],
+				["User", "", (row) => row.user ?? html`<span class="faint">all users</span>`],
 				when("Made", "created_at"),
 				["Ends", "when", (row) => html`<${Time} at=${row.revoked_at ?? row.expires_at} />`],
 				["Act", "tight", (row) => !row.revoked_at && html`<${Act} needs="admin" small danger label="Revoke" title="Revoke this key" typed=${row.id} typedWhat="its id" act=${() => post(at`keys/${row.id}/revoke`)}><p>Whoever asks with it is refused, five seconds later at most.</p><//>`],

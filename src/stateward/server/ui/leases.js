@@ -12,11 +12,11 @@ export function Leases({ query }) {
 	return html`<${Page} title="Leases" lead="Who holds a lock or leads a name. Whoever dies loses it when its time is over."
 		copy=${[curl("locks", asked), command("lock", "list", "$STATEWARD_URL")]}>
 		<div class="bar"><${Choice} label="What" value=${leaders ? "true" : ""} options=${[["", "Locks"], ["true", "Leaders"]]} onChange=${(value) => refine({ leaders: value })} /></div>
-		<${Listing} list=${list} empty=${html`<${Empty} title=${leaders ? "Nobody leads anything" : "No locks"}><p>One appears when somebody takes it:</p><${Code}>async with store.lock("inventory") as lease: …<//><//>`}>
+		<${Listing} list=${list} empty=${html`<${Empty} title=${leaders ? "No leaders" : "No locks"}><p>One appears when it is taken:</p><${Code}>async with store.lock("inventory") as lease: …<//><//>`}>
 			${(items) => html`<${Table} label=${leaders ? "Leaders" : "Locks"} rows=${items} id=${(row) => row.name} columns=${[
 				["Name", "wide", (row) => row.name],
 				["State", "tight", (row) => html`<${Pill} of=${end(row)} tone=${{ held: "calm", expired: "warn", free: "faint" }[end(row)]} />`],
-				["Holder", "", (row) => row.holder ?? html`<span class="faint">nobody</span>`],
+				["Holder", "", (row) => row.holder ?? html`<span class="faint">none</span>`],
 				["Token", "num", (row) => row.token],
 				when("Since", "granted_at"),
 				when("Until", "until"),

@@ -5,9 +5,9 @@ import { count } from "./words.js";
 
 const BREAKS = /** @type {Record<string, string>} */ ({
 	asked_again: "the agent asks once more",
-	already_given: "the agent asks for what it was told",
+	already_given: "the agent asks for what it was given",
 	complaint: "the user has said it before",
-	restarted: "the agent begins anew",
+	restarted: "the agent starts over",
 	tool_call: "the same tool is called once more",
 });
 

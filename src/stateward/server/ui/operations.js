@@ -6,14 +6,14 @@ import { Act, Code, command, curl, Empty, Filter, html, Listing, Page, Pill, Tab
 import { count } from "./words.js";
 import { asked } from "./work.js";
 
-const checked = (told) => html`<p><${Pill} of=${told.ok ? "unharmed" : "tampered with"} tone=${told.ok ? "good" : "bad"} /> ${count(told.entries, "entry", "entries")} checked.</p>
+const checked = (told) => html`<p><${Pill} of=${told.ok ? "intact" : "tampered with"} tone=${told.ok ? "good" : "bad"} /> ${count(told.entries, "entry", "entries")} checked.</p>
 	${told.problems.map((problem) => html`<p>${problem}</p>`)}
-	<p class="faint">Keep this head elsewhere: with it, a log that was cut off at its end is found, too.</p><${Code}>${told.head}<//>`;
+	<p class="faint">Store this head elsewhere: with it, entries cut off at the end can be detected too.</p><${Code}>${told.head}<//>`;
 
 export function Operations({ query }) {
 	const list = useList((after) => get("operations-log", { target: query.target, limit: 50, after }), [query]);
 	return html`<${Page} title="Operations log" lead="What was done by hand, by whom, and how it ended. Each entry has the hash of the one before it."
-		actions=${html`<${Act} label="Verify" title="Has anybody tampered with it?" act=${() => get("operations-log/verify")} done=${checked}><p>Every hash is computed again.</p><//>
+		actions=${html`<${Act} label="Verify" title="Check for tampering" act=${() => get("operations-log/verify")} done=${checked}><p>Every hash is computed again.</p><//>
 			<button onClick=${() => download("operations-log/export", "operations.jsonl")}>Export</button>`}
 		copy=${[curl("operations-log", { target: query.target }), command("operations", "verify", "$STATEWARD_URL")]}>
 		<div class="bar"><${Filter} label="Done to" value=${query.target} placeholder="thread/s-1, user/u-42 …" onChange=${(target) => refine({ target })} /></div>

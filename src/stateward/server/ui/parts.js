@@ -231,7 +231,7 @@ export function Act({ label, title, children, act, done, typed, typedWhat, field
 							? html`<textarea name=${field.name} rows="8" required=${field.required} spellcheck="false">${field.value ?? ""}</textarea>`
 							: html`<input name=${field.name} value=${field.value ?? ""} required=${field.required} autocomplete="off" spellcheck="false" />`}
 					</label>`)}
-					${typed !== undefined && html`<label class="field"><span>Type ${typedWhat ?? ""} <b class="mono">${typed}</b> to go on</span>
+					${typed !== undefined && html`<label class="field"><span>Type ${typedWhat ?? ""} <b class="mono">${typed}</b> to continue</span>
 						<input name="typed" value=${word} autocomplete="off" spellcheck="false" onInput=${(event) => setWord(event.target.value)} /></label>`}
 					${state.error && html`<${Failure} error=${state.error} />`}`}
 				<div class="buttons">

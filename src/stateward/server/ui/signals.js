@@ -13,7 +13,7 @@ const CHARTS = [
 	["Lookups", "how long they took", millis, { lookup_p50: "p50", lookup_p95: "p95", lookup_p99: "p99" }],
 	["Traffic", "in each step", number, { lookups: "lookups", writes: "writes" }],
 	["Failures", "and what callers were spared", number, { failures: "failed", suppressed: "suppressed", breakers_open: "breakers open" }],
-	["Conflicts", "somebody else was faster", number, { conflicts: "conflicts", fenced: "fenced", went_back: "went back" }],
+	["Conflicts", "concurrent changes", number, { conflicts: "conflicts", fenced: "fenced", went_back: "went back" }],
 	["Turns", "that waited, came late or were lost", number, { kept: "waiting", late: "late", dropped: "dropped", lost: "lost" }],
 	["Context breaks", "an agent forgot", number, { context_breaks: "context breaks" }],
 	["Storage", "size of the store", bytes, { storage_bytes: "size" }],
@@ -43,6 +43,6 @@ export function Signals({ query }) {
 export function Concerned({ point, title, onAll }) {
 	const names = Object.keys(TOLD).filter((name) => point[name] > 0);
 	return html`<div class="panel"><h2>${title} <span class="faint">${span(point.seconds)}, ${count(point.replicas ?? 0, "process", "processes")}</span> ${onAll && html`<button class="link" onClick=${onAll}>all of it</button>`}</h2>
-		${names.length === 0 ? html`<p class="faint">Nothing failed, nothing was late, nobody forgot.</p>`
+		${names.length === 0 ? html`<p class="faint">Nothing failed, nothing was late, no context was lost.</p>`
 			: html`<ul class="plain">${names.map((name) => html`<li><b>${count(point[name], ...TOLD[name])}</b> ${(point.concerned?.[name] ?? []).map((one) => html` <a class="label" href=${placeOf(one.kind, one.id) ?? to(["find"], { q: one.id })}>${one.kind} ${one.id}</a>`)}</li>`)}</ul>`}</div>`;
 }

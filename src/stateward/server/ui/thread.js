@@ -76,7 +76,7 @@ export function Thread({ path: [, id], query }) {
 		<${Act} needs="write" label="Rename" title="Give it a title" act=${rename} fields=${[{ name: "title", label: "Title (empty: none)", value: info.title ?? "" }]} />
 		<${Act} needs="write" label=${info.archived ? "Unarchive" : "Archive"} title=${info.archived ? "Show it in lists again" : "Keep it, and leave it out of lists"} act=${() => post(at`threads/${id}/${info.archived ? "unarchive" : "archive"}`)} />
 		<${Act} needs="write" label="Fork" title="Begin another conversation with what this one holds" act=${fork} fields=${[{ name: "to", label: "Id of the new conversation", value: `${id}-fork`, required: true }, { name: "at", label: "Up to which message (empty: all)", value: query.at ?? "" }]}><p>This one stays as it is.</p><//>
-		<${Act} needs="write" danger label="Delete" title="Delete this conversation" typed=${id} typedWhat="its id" act=${remove}><p>It is removed for everybody, and cannot be brought back.</p><//>`;
+		<${Act} needs="write" danger label="Delete" title="Delete this conversation" typed=${id} typedWhat="its id" act=${remove}><p>It is removed permanently, for all users.</p><//>`;
 	return html`<${Page} title=${info?.title ?? id} name=${`Thread ${info?.title ?? id}`} lead=${info?.title && html`<span class="mono">${id}</span>`} actions=${actions}
 		copy=${[curl(at`threads/${id}/messages`), command("thread", "show", "$STATEWARD_URL", id), ...(chosen ? [command("why", "$STATEWARD_URL", id, String(chosen))] : [])]}>
 		${error && (error.status === 404

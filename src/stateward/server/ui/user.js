@@ -14,8 +14,8 @@ export function User({ path: [, id] }) {
 	return html`<${Page} title=${id} name=${`User ${id}`} lead="A user: what is known of them, and what is theirs."
 		actions=${html`<${Act} label="Export" title="Export all that belongs to this user" act=${() => download(at`users/${id}/export`, "export.jsonl")}
 				done=${() => "The file was saved. It is personal data: keep it as such."}><p>One JSON object a line: conversations, documents, work, all that names this user as its owner.</p><//>
-			<${Act} danger label="Erase" title="Erase this user for good" typed=${id} typedWhat="the user's id" act=${erase} done=${Receipt}>
-				<p>All that belongs to <b class="mono">${id}</b> is removed, and so is its history. It cannot be undone. Export first if somebody may ask for it.</p><//>`}
+			<${Act} danger label="Erase" title="Erase this user permanently" typed=${id} typedWhat="the user's id" act=${erase} done=${Receipt}>
+				<p>Everything that belongs to <b class="mono">${id}</b> is removed, including its history. This cannot be undone. Export it first if you may need it.</p><//>`}
 		copy=${[curl(at`users/${id}/documents`), command("user", "show", "$STATEWARD_URL", id)]}>
 		<div class="panel"><h2>Documents</h2><${Read} of=${documents}>${(data) => data.items.length
 			? html`<${Table} label="Documents" rows=${data.items} id=${(row) => row.name} columns=${[

@@ -44,7 +44,7 @@ export function Several({ verb, what, chosen, act, danger, reason, children }) {
 	const many = chosen.size > 1;
 	const title = many ? `${verb} ${count(chosen.size, what)}` : `${verb} this ${what}`;
 	return html`<${Act} label=${many ? `${verb} ${chosen.size}` : verb} title=${title} danger=${danger} disabled=${chosen.size === 0} typed=${many ? String(chosen.size) : undefined} typedWhat="their number"
-		fields=${reason ? [{ name: "reason", label: "Why, for whoever looks later" }] : []}
+		fields=${reason ? [{ name: "reason", label: "Reason, shown to later readers" }] : []}
 		act=${(given) => each(chosen, (id) => act(id, given))} done=${(result) => html`<${Told} ...${result} />`}>
 		${children}<ul class="plain mono">${[...chosen].slice(0, 8).map((id) => html`<li>${id}</li>`)}${chosen.size > 8 && html`<li>… and ${chosen.size - 8} more</li>`}</ul><//>`;
 }
@@ -76,7 +76,7 @@ function Waiting({ list }) {
 		${(items) => html`<${Table} label="Open questions" rows=${items} id=${(row) => row.id} columns=${[
 			["Asks", "wide", (row) => html`<div>${row.ask === null ? html`<span class="faint">no question was given</span>` : asked(row.ask)}<div class="faint">${row.signal} of <a href=${to(["work", "workflow", row.workflow])}>${row.workflow}</a></div></div>`],
 			["Kind", "", (row) => row.kind],
-			["Whom", "", (row) => row.for_ ?? row.for ?? html`<span class="faint">anybody</span>`],
+			["Whom", "", (row) => row.for_ ?? row.for ?? html`<span class="faint">anyone</span>`],
 			theUser,
 			when("Since", "asked_at"),
 			["Until", "when", (row) => html`<span class="group"><${Time} at=${row.until} />${isOverdue(row) && html`<${Pill} of="overdue" />`}</span>`],
@@ -86,7 +86,7 @@ function Waiting({ list }) {
 
 const Reply = ({ row, label, value }) => html`<${Act} needs="write" small label=${label} title=${`${label}: ${row.signal} of ${row.workflow}`}
 		act=${(given) => post(at`waiting/${row.id}/answer`, { value: spoken(given.value) })}
-		done=${(told) => (told.changed ? "Answered. The workflow goes on with the next worker." : "Somebody else had answered before: their answer counts.")}
+		done=${(told) => (told.changed ? "Answered. The next worker continues the workflow." : "It was answered before: the first answer counts.")}
 		fields=${[{ name: "value", label: "The answer that the workflow gets (JSON, or words)", value: JSON.stringify(value), required: true }]}>
 		${row.ask !== null && html`<${Json} value=${row.ask} />`}<p>The first answer counts.</p><//>`;
 
@@ -96,7 +96,7 @@ const WAITS = /** @type {Record<string, string>} */ ({ signal: "the signal", sle
 export const Waits = ({ waits, before = "" }) => waits.map((one) => html`<div>${before}${WAITS[one.what] ?? one.what} <b>${one.name}</b> <span class="faint">· <${Time} at=${one.since} /></span></div>`);
 
 function Workflows({ list, chosen, onChoose }) {
-	return html`<${Listing} list=${list} empty=${html`<${Empty} title="No workflow is like that"><p>Durable workflows appear when one is begun: it goes on after a crash where it stood.</p><${Code}>async with store.workflow("refund-991", kind="refund", user="u-42") as run: …<//><//>`}>
+	return html`<${Listing} list=${list} empty=${html`<${Empty} title="No matching workflows"><p>Durable workflows appear when they are started; after a crash they continue where they stopped.</p><${Code}>async with store.workflow("refund-991", kind="refund", user="u-42") as run: …<//><//>`}>
 		${(items) => html`
 			<div class="bar level"><${Several} verb="Retry" what="workflow" chosen=${chosen} act=${(id) => post(at`workflows/${id}/retry`)}><p>Failed or cancelled ones go on with the step that they stand before.</p><//>
 				<${Several} verb="Cancel" what="workflow" danger reason chosen=${chosen} act=${(id, given) => post(at`workflows/${id}/cancel`, { reason: given.reason })}><p>They end, and so do their children. What is done stays done.</p><//>

@@ -17,12 +17,12 @@ export function WorkflowPage({ path: [, , id] }) {
 		copy=${[curl(place), command("workflow", "show", "$STATEWARD_URL", id)]}
 		actions=${info && html`
 			${!ended && html`<${Act} needs="write" label="Signal" title="Tell it what it waits for" fields=${[{ name: "signal", label: "Signal", value: info.waits.find((one) => one.what === "signal")?.name ?? "", required: true }, { name: "value", label: "Value (JSON, or words)", value: '{"granted": true}', required: true }]}
-				act=${(given) => post(`${place}/signals/${encodeURIComponent(given.signal)}`, { value: spoken(given.value) })} done=${() => "Told. It goes on with the next worker."} />`}
+				act=${(given) => post(`${place}/signals/${encodeURIComponent(given.signal)}`, { value: spoken(given.value) })} done=${() => "Sent. The next worker continues the workflow."} />`}
 			${ended && info.status !== "completed" && html`<${Act} label="Retry" title="Go on where it stands" act=${() => post(`${place}/retry`)}><p>Finished steps are not run again.</p><//>`}
 			<${Act} label="Fork" title="Begin another one before a step" fields=${[{ name: "to", label: "Id of the new workflow", value: `${id}-again`, required: true }, { name: "at_step", label: "The step that it stands before", value: info.failed_step ?? info.step ?? "", required: true }]}
 				act=${async (given) => { await post(`${place}/fork`, given); go(["work", "workflow", given.to]); }}><p>The new one has all that was recorded before that step. This one stays as it is.</p><//>
 			${ended && html`<${Act} danger label="Forget" title="Forget this workflow" typed=${id} typedWhat="its id" act=${async () => { await answer(place, { method: "DELETE" }); go(["work", "workflows"]); }}><p>It is removed with all that it recorded.</p><//>`}
-			${!ended && html`<${Act} danger label="Cancel" title="Cancel this workflow" typed=${id} typedWhat="its id" fields=${[{ name: "reason", label: "Why, for whoever looks later" }]} act=${(given) => post(`${place}/cancel`, { reason: given.reason })}><p>It ends, and so do its children. What is done stays done.</p><//>`}`}>
+			${!ended && html`<${Act} danger label="Cancel" title="Cancel this workflow" typed=${id} typedWhat="its id" fields=${[{ name: "reason", label: "Reason, shown to later readers" }]} act=${(given) => post(`${place}/cancel`, { reason: given.reason })}><p>It ends, and so do its children. What is done stays done.</p><//>`}`}>
 		<${Read} of=${read}>${(told) => html`
 			<div class="panel"><${Facts} items=${[
 				["Status", html`<${Pill} of=${told.status} />`], ["Step", told.step ?? "–"], ["Last touched", html`<${Time} at=${told.updated_at} />`],

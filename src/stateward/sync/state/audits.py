@@ -31,20 +31,20 @@ _decode = msgspec.json.Decoder(AuditInfo, strict=False).decode
 
 
 class Audits:
-    """The reports that one namespace keeps."""
+    """The audit reports stored in one namespace."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
     def keep(self, info: AuditInfo, report: bytes) -> None:
-        """Keep a report for 400 days. One of that id that is there already stays as it is.
+        """Store a report for 400 days. An existing report with that id is not replaced.
 
         Raises `TooLarge` for more than 8 MB.
         """
         if len(report) > LARGEST:
             raise TooLarge(
-                f"a report of {len(report):,} bytes is over the {LARGEST:,} that a store keeps; "
-                "keep it as a file"
+                f"a report of {len(report):,} bytes is over the limit of {LARGEST:,} bytes; keep "
+                "it as a file"
             )
         entity = self._scope.entity(AUDIT, info.id)
         packed = zlib.compress(report)
@@ -63,7 +63,7 @@ class Audits:
             stored(outcome, entity)
 
     def list(self, limit: int = MOST) -> list[AuditInfo]:
-        """What is kept, the newest first: at most 100, in one round trip."""
+        """List stored reports, newest first: at most 100, in one round trip."""
         limit = min(check_count(limit, "limit"), MOST, self._scope.capabilities.page)
         op = List(self._scope.namespace, AUDIT, reverse=True, documents=(AUDIT,), limit=limit)
         (listed,) = self._scope.execute((op,))
@@ -78,7 +78,7 @@ class Audits:
         return found
 
     def get(self, id: str) -> KeptAudit | None:
-        """One of them in full; None: there is none of that id, or it cannot be read."""
+        """Return one report in full; None if there is none with that id, or it cannot be read."""
         entity = self._scope.entity(AUDIT, id)
         fetched = self._scope.fetch(Fetch(entity, log=Log(), documents=(AUDIT,)))
         if AUDIT not in fetched.documents:

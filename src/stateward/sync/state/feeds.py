@@ -30,7 +30,7 @@ def entries_after(handle: Handle, at: Cursor, *, follow: bool) -> Iterator[Entry
             base = fetched.head.base
             raise Truncated(
                 f"entries {at.version + 1} to {base} of the {entity.kind} {entity.id!r} were "
-                f"trimmed before they were read; go on with after={base}",
+                f"trimmed before they were read; continue with after={base}",
                 base=base,
             )
         for entry in fetched.entries:

@@ -140,7 +140,7 @@ def retry(handle: Handle) -> bool:
             raise not_active(entity, head)
         if decode(fetched.documents[META].json).get(UNBORN):
             raise InvalidInput(
-                f"the workflow {entity.id!r} was cancelled before it was begun; retry its parent"
+                f"the workflow {entity.id!r} was cancelled before it was started; retry its parent"
             )
         error = fetched.documents[ERROR]
         for child in _loose_ends(fetched).children.values():

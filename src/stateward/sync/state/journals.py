@@ -39,7 +39,7 @@ Position = int | str | Cursor
 
 
 class Journal:
-    """One log of events. Every failed write raises."""
+    """An append-only log of events. Every failed write raises."""
 
     def __init__(
         self,
@@ -61,8 +61,8 @@ class Journal:
     ) -> Appended:
         """Publish events, adjacent and in this order, all or none.
 
-        `key` makes a repeated delivery harmless; `expect` is the version the decision was made
-        on, and raises `StateConflictError` if somebody else was faster.
+        `key` is an idempotency key: a duplicate delivery is stored once. `expect` is the version
+        that the decision was based on: raises `StateConflictError` if events were added since.
         """
         if key is not None:
             check_id(key, "a key")
@@ -86,10 +86,11 @@ class Journal:
     def fold(
         self, reducer: Reducer, initial: Any = None, *, name: str = "default", version: int = 1
     ) -> Folded:
-        """The state that all events fold to: `state = reducer(state, event)` from `initial` on.
+        """Return the state that all events fold to: `state = reducer(state, event)`.
 
-        Starts from the snapshot of the same `name` and reducer `version`, if there is one. Change
-        `version` when the reducer's meaning changes: older snapshots are then left aside.
+        Starts from `initial`, or from the snapshot of the same `name` and reducer `version`, if
+        there is one. Change `version` when the reducer's meaning changes: older snapshots are then
+        ignored.
         """
         start = self._snapshot(name, version)
         while True:
@@ -118,9 +119,9 @@ class Journal:
     def snapshot(
         self, reducer: Reducer, initial: Any = None, *, name: str = "default", version: int = 1
     ) -> Folded:
-        """Fold, and keep the result, so that the next fold starts from here.
+        """Fold, and store the result, so that the next fold starts from here.
 
-        When this returns, a snapshot of all that was folded is stored: it is safe to trim up to it.
+        When this returns, a snapshot of everything folded is stored: it is safe to trim up to it.
         """
         document = _snapshot_name(name, version)
         while True:
@@ -157,16 +158,22 @@ class Journal:
                 stored(outcome, self.handle.entity)
 
     def trim(self, upto: Position) -> None:
-        """Remove the events up to a version. Make a snapshot first; a slower reader is told."""
+        """Remove the events up to a version. Take a snapshot first.
+
+        Readers that have not reached that version get `Truncated`.
+        """
         outcome = self.handle.commit((Trim(Cursor.of(upto).version),))
         stored(outcome, self.handle.entity)
 
     def delete(self) -> None:
-        """Remove the journal with its snapshots; nothing happens if there is none."""
+        """Remove the journal with its snapshots. Does nothing if it does not exist."""
         stored(self.handle.commit((Drop(),)), self.handle.entity)
 
     def changes(self, after: Position = 0, *, follow: bool = True) -> Generator[Change, None]:
-        """Every event after a place, in order, once, and then what comes; see `Thread.changes`."""
+        """Yield every event after a position, in order, once, and then new ones.
+
+        See `Thread.changes`.
+        """
         for entry in entries_after(self.handle, Cursor.of(after), follow=follow):
             cursor = Cursor(entry.seq, entry.stamp)
             yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)

@@ -36,13 +36,13 @@ def move(
         machine = decode(fetched.documents[META].json)["machine"]
         if STEP not in fetched.documents:
             raise InvalidInput(
-                f"the workflow {id!r} declares no machine; pass machine= when it is begun"
+                f"the workflow {id!r} declares no machine; pass machine= when you start it"
             )
         step = fetched.documents[STEP]
         at = decode(step.json)["at"]
         if expect is not None and at != expect:
             raise StateConflictError(
-                f"the workflow {id!r} is at {at!r}, not at {expect!r}: somebody else moved it",
+                f"the workflow {id!r} is at {at!r}, not at {expect!r}: it was moved elsewhere",
                 expected=expect,
                 current=at,
             )
@@ -75,5 +75,5 @@ def not_active(entity: Entity, head: Head) -> StatewardError:
 
 def missing(entity: Entity) -> InvalidInput:
     return InvalidInput(
-        f"there is no workflow {entity.id!r}; begin it with store.workflow(id, kind=...)"
+        f"there is no workflow {entity.id!r}; start it with store.workflow(id, kind=...)"
     )

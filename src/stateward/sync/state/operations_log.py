@@ -49,7 +49,7 @@ from stateward.sync.state.scope import Scope
 
 
 class OperationsLog:
-    """What was done by hand in one namespace."""
+    """The log of manual changes in one namespace."""
 
     def __init__(self, scope: Scope) -> None:
         self._handle = Handle(scope, scope.entity(OPERATIONS, OPERATIONS))
@@ -66,14 +66,14 @@ class OperationsLog:
         correlation: str | None = None,
         makes_room: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """Around a deed: an entry before it, and one that says how it ended.
+        """Record a manual change: one entry before the block, and one with how it ended.
 
-        `what` is done by `who` to the entity of this kind and id. What the block puts into the dict
-        that it gets is the detail of the second entry. Without the first entry nothing is done,
-        unless the deed `makes_room` in a store that is full. Both have the `correlation` id, by
-        default that of the `correlate` block around. A process that dies in between leaves
-        the first one: nobody knows whether it was done, and `verify` lists it as unended. So does a
-        deed that the store did not answer.
+        `who` does `what` to the entity of this kind and id. What the block puts into the dict it
+        gets is the detail of the second entry. If the first entry cannot be written, the block does
+        not run, except with `makes_room` in a store that is full. Both have the `correlation` id,
+        by default that of the enclosing `correlate` block. If the process dies in between, or the
+        store does not answer, only the first entry exists: the outcome is unknown, and `verify`
+        lists it as unended.
         """
         target, of = target_of(kind, id), None
         correlation = correlation or correlation_id()
@@ -103,8 +103,8 @@ class OperationsLog:
             self._append(body_of(who, what, target, DONE, found, of, correlation), execute)
         except StoreUnavailable as error:
             raise StoreUnavailable(
-                f"it was done ({what} of {target}), but the store failed before the operations log "
-                f"could say so: there it is only intended ({error})",
+                f"it was done ({what} of {target}), but the store failed before that could be "
+                f"logged: the operations log only has it as intended ({error})",
                 applied="unknown",
             ) from error
 
@@ -118,10 +118,10 @@ class OperationsLog:
         detail: Mapping[str, Any] | None = None,
         correlation: str | None = None,
     ) -> int:
-        """One entry that says it was done; returns its number.
+        """Write one entry for something that was done; returns its number.
 
-        For what changes nothing, e.g. an operator who reads a conversation: record it before the
-        text is handed over, so that nobody has read what the log does not know of.
+        For what changes nothing, e.g. an operator who reads a conversation: record it before you
+        return the data, so that nothing is read that the log does not show.
         """
         target, correlation = target_of(kind, id), correlation or correlation_id()
         return self._append(body_of(who, what, target, DONE, detail, None, correlation))
@@ -145,9 +145,9 @@ class OperationsLog:
     def entries(
         self, after: int = 0, *, upto: int | None = None, last: int | None = None
     ) -> Iterator[LoggedOperation]:
-        """The entries after a number and up to another, oldest first; with `last`, so many.
+        """Yield the entries after a number and up to another, oldest first; with `last`, this many.
 
-        Raises `InvalidInput` at one that is no entry.
+        Raises `InvalidInput` at something that is not an entry.
         """
         for entry in self.stored_entries(after, upto=upto, last=last):
             yield read_operation(entry)
@@ -155,7 +155,7 @@ class OperationsLog:
     def stored_entries(
         self, after: int = 0, *, upto: int | None = None, last: int | None = None
     ) -> Iterator[Entry]:
-        """The same as they are stored: what the hashes are over."""
+        """Yield the same entries as they are stored: what the hashes cover."""
         after = Cursor.of(after).version
         upto = None if upto is None else Cursor.of(upto).version
         if last is not None:
@@ -169,10 +169,10 @@ class OperationsLog:
                 yield entry
 
     def verify(self, head: str | None = None) -> OperationsCheck:
-        """Whether the chain holds, from the oldest entry that is kept to the last.
+        """Check the hash chain, from the oldest entry that is kept to the last.
 
-        Finds what was changed, removed, inserted or put in another order. That entries were cut off
-        at the end, or all written anew, shows only against a `head` that was kept elsewhere: what
+        Finds entries that were changed, removed, inserted or reordered. Entries cut off at the end,
+        or a log that was rewritten as a whole, are only found with a `head` stored elsewhere: what
         an earlier check returned.
         """
         while True:
@@ -197,10 +197,10 @@ class OperationsLog:
         )
 
     def trim(self, before: datetime) -> int:
-        """Remove the entries from before a time; returns how many.
+        """Remove entries older than a time; returns how many.
 
-        What is left is verified from the hash of the last one that was removed. Raises
-        `InvalidInput` if the chain is broken: what is wrong with it must not be removed with it.
+        The rest is verified from the hash of the last removed entry. Raises `InvalidInput` if the
+        chain is broken, so that the evidence is not removed.
         """
         if before.tzinfo is None:
             raise InvalidInput(f"a time needs its time zone, e.g. datetime.now(UTC), not {before}")

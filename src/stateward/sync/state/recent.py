@@ -41,7 +41,7 @@ def listed(
             raise InvalidInput('order="recent" is newest first: leave reverse out')
         source = _recent(scope, op, before, None if rare else limit, wanted)
     elif before is not None:
-        raise InvalidInput('before= goes on with a listing by time: say order="recent" too')
+        raise InvalidInput('before= continues a listing by time: pass order="recent" too')
     else:
         source = _by_id(scope, op, wanted)
     left = limit

@@ -73,7 +73,7 @@ AT_ONCE = 100  # in one round trip
 
 
 class Schedule:
-    """One schedule, whoever runs what is due."""
+    """A handle on one schedule. Any worker may run what is due."""
 
     def __init__(self, scope: Scope, id: str, owner: str | None = None) -> None:
         self._handle = Handle(scope, scope.entity(SCHEDULE, id), owner)
@@ -99,10 +99,10 @@ class Schedule:
         attempts: int = ATTEMPTS,
         retain: Retention = timedelta(days=30),
     ) -> ScheduleInfo:
-        """Create it, or make it be this; nothing happens if it is this already.
+        """Create the schedule, or change it to this. Does nothing if it is already like this.
 
-        Each tick is run once by a worker, as the task of a function or as a workflow of a kind.
-        Another `cron` or `tz` than before counts from now on. A paused one stays paused.
+        A worker runs each tick once, as the task of a function or as a workflow of a kind. A new
+        `cron` or `tz` applies from now on. A paused schedule stays paused.
         """
         name = task if isinstance(task, str | None) else getattr(task, "__name__", "")
         spec = ScheduleSpec(
@@ -153,11 +153,11 @@ class Schedule:
             return
 
     def pause(self) -> ScheduleInfo:
-        """No tick runs until `resume`. What was recorded already runs; `store.task` cancels it."""
+        """Stop ticks until `resume`. Recorded ticks still run; `store.task` cancels them."""
         return self._change(PAUSED)
 
     def resume(self) -> ScheduleInfo:
-        """From the next tick on it runs again; the ticks of the pause do not."""
+        """Run ticks again, from the next one on; those of the pause are not made up for."""
         return self._change(ACTIVE)
 
     def _change(self, status: str) -> ScheduleInfo:
@@ -176,11 +176,11 @@ class Schedule:
                 return self._planned()
 
     def remove(self) -> None:
-        """End it; nothing happens if there is none. What was recorded already runs."""
+        """Remove the schedule, if it exists. Ticks already recorded still run."""
         stored(self._handle.commit((Drop(),)), self._handle.entity)
 
     def info(self) -> ScheduleInfo | None:
-        """How it stands, and what became of its last tick; None if there is none."""
+        """Return its state and the outcome of its last tick; None if it does not exist."""
         found = self._found()
         if not found.head.exists:
             return None

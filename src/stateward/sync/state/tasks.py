@@ -46,7 +46,7 @@ SHOWN = (CALL, ERROR, DEATHS)
 
 
 class Task:
-    """One task that was recorded, by whoever delivered or scheduled it."""
+    """A handle on one recorded task."""
 
     def __init__(self, scope: Scope, id: str, owner: str | None = None) -> None:
         self._handle = Handle(scope, scope.entity(TASK, id), owner)
@@ -56,15 +56,15 @@ class Task:
         return self._handle.entity.id
 
     def info(self) -> TaskInfo | None:
-        """How it stands; None if it does not exist."""
+        """Return its current state; None if it does not exist."""
         fetched = self._handle.fetch(documents=SHOWN)
         return self._info(fetched) if fetched.head.exists else None
 
     def retry(self) -> TaskInfo:
-        """Let a failed or cancelled one run again, with all its attempts; returns how it stands.
+        """Let a failed or cancelled task run again, with all its attempts; returns its new state.
 
-        `work` runs it at once if it knows the function and its arguments were kept; else it is
-        pending without a time (`due_at` is None), and its next delivery runs it. Raises
+        `work` runs it immediately if it knows the function and the arguments were kept; otherwise
+        it is pending without a time (`due_at` is None), and its next delivery runs it. Raises
         `StateConflictError` if it is pending, running or completed.
         """
         while True:
@@ -87,12 +87,12 @@ class Task:
                 return self._info(self._there())
 
     def cancel(self, reason: str = "") -> TaskInfo:
-        """Let it never run, or have run in vain; returns how it stands.
+        """Cancel the task, and discard its result if it is running; returns its new state.
 
-        What was recorded first holds: the status is `cancelled`, or `completed` if that was sooner.
-        Once it is cancelled nothing of it is recorded. Who runs it loses its lease: its code is
-        cancelled within a third of the ttl, or raises `LeaseLost` where it next asks the store.
-        Deliveries get `TaskCancelled`.
+        The first record wins: the status is `cancelled`, or `completed` if that came first. After a
+        cancellation nothing of the task is recorded. The process that runs it loses its lease: its
+        code is cancelled within a third of the ttl, or gets `LeaseLost` from its next call to the
+        store. Deliveries raise `TaskCancelled`.
         """
         if not isinstance(reason, str):
             raise InvalidInput(f"the reason of a cancellation is a text, not {reason!r}")

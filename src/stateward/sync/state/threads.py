@@ -79,7 +79,7 @@ R = TypeVar("R")
 
 
 class Thread:
-    """One conversation. Making a handle asks the store nothing."""
+    """One conversation. Creating a handle does no I/O."""
 
     def __init__(
         self,
@@ -120,21 +120,21 @@ class Thread:
         repeat: Literal["first"] | None = None,
         saw: Window | Context | None = None,
     ) -> Appended:
-        """Add messages to the end, adjacent and in this order, all or none.
+        """Append messages, adjacent and in this order, all or none.
 
-        `key` makes a repeated delivery harmless: the second append with the same key and
-        messages is a `duplicate`, with other messages it raises `KeyReusedError`, or, with
-        `repeat="first"`, is a `duplicate` that brings the first one's `messages`. `expect` is the
-        version (or window) the messages were written for: if somebody else was faster, raises
+        `key` is an idempotency key: a second append with the same key and messages is a
+        `duplicate`; with other messages it raises `KeyReusedError`, or, with `repeat="first"`, is a
+        `duplicate` that returns the first one's `messages`. `expect` is the version (or window)
+        that the messages were written for: if others were appended since, raises
         `StateConflictError`. `fence` is a lease on this thread: once it is lost, raises
         `LeaseLost`. `vars` is a JSON merge patch for the thread's variables, applied in the same
-        commit: both are stored, or neither. `saw` is the window or context that these messages
-        answer: its receipt is kept with them, in the same commit, for `store.knew`.
+        commit. `saw` is the window or context that these messages answer: its receipt is stored
+        with them, for `store.knew`.
 
-        If the store failed, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
-        whose `applied` says whether the messages may have been stored all the same; a plain one
-        is kept locally until the store answers again (`spilled`), or lost if there is no room
-        (`dropped`), unless the policy says to raise.
+        If the store fails, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
+        whose `applied` says whether the messages may have been stored. A plain append is spilled
+        until the store answers again (`spilled`), or lost if there is no room (`dropped`), unless
+        the policy says to raise.
         """
         if key is not None or repeat is not None:
             check_key(key, repeat)
@@ -173,16 +173,16 @@ class Thread:
         wait: float | None = 60.0,
         ttl: float = 10.0,
     ) -> Turn:
-        """One request, answered once: `with thread.turn(key=request_id, last=20) as turn`.
+        """Answer a request once: `with thread.turn(key=request_id, last=20) as turn`.
 
-        `turn.answer` is what a delivery of the same request has stored; None: nobody has answered,
-        so ask the model with `turn.messages` (a window as of `load`) and `turn.store` what it says.
-        If another delivery is being answered, this waits for it up to `wait` seconds (None: as long
-        as it takes), then raises `LeaseHeld`; whoever died is succeeded after `ttl` seconds. While
-        the store is down nothing is raised, unless the policy says so: `turn.known` is False.
+        `turn.answer` is what a delivery of the same request has stored. If it is None, ask the
+        model with `turn.messages` (a window as of `load`) and pass its answer to `turn.store`. If
+        another delivery is being answered, this waits up to `wait` seconds (None: as long as it
+        takes), then raises `LeaseHeld`; if its process died, this takes over after `ttl` seconds.
+        While the store is down nothing is raised, unless the policy says so: `turn.known` is False.
 
-        With `alone`, one request after the other has the conversation, as with `lead`. With
-        `context`, `turn.context` has what `store.context` gives.
+        With `alone`, requests take turns in the conversation, as with `lead`. With `context`,
+        `turn.context` is what `store.context` returns.
         """
         bounds = Bounds.of(last, turns, max_tokens, count, oversized)
         compaction = check_compaction(summarize, None, None)
@@ -205,22 +205,22 @@ class Thread:
     ) -> Any:
         """Carry out a tool that acts, once for this call of this conversation.
 
-        `call` is the id of the tool call. What is intended is recorded before `function` is called,
-        and how it ended after it: then every further call gets the recorded result, or an exception
-        of the recorded class. Somebody who has it in hand elsewhere is waited for, up to `wait`
-        seconds, then `LeaseHeld`; one that died is noticed after `ttl` seconds.
+        `call` is the id of the tool call. The intent is recorded before `function` is called, and
+        the outcome after it; from then on every further call gets the recorded result, or an
+        exception of the recorded class. If another process is carrying it out, this waits up to
+        `wait` seconds, then raises `LeaseHeld`; a dead process is noticed after `ttl` seconds.
 
-        If a process dies between the two, or the function is cancelled or does not hear from its
-        service in time, the effect is unknown. It is not repeated but decided: by `reconcile`, a
-        function that is given an `EffectInfo` and answers `Done(result)`, `NotDone()` or None; or,
-        with `keyed`, by calling `function` again, because it passes `idempotency_key()` on to a
-        service that honours it. Otherwise raises `EffectUnknown`, until somebody says what is true:
+        If a process dies between the two, or the function is cancelled or gets no reply from its
+        service in time, the effect is unknown. It is not repeated but resolved: by `reconcile`, a
+        function of an `EffectInfo` that returns `Done(result)`, `NotDone()` or None; or, with
+        `keyed`, by calling `function` again, because it passes `idempotency_key()` to a service
+        that honours it. Otherwise raises `EffectUnknown`, until a person resolves it:
         `store.effect(id).resolve(...)`.
 
-        A failure is raised again by further calls, unless it may be tried more often (`attempts`).
-        The same call with other arguments raises `KeyReusedError`. If the store fails before
-        `function` was called, nothing was done; afterwards the effect is unknown. `name` is shown
-        instead of the function's.
+        Further calls raise a recorded failure again, unless `attempts` allows more. The same call
+        with other arguments raises `KeyReusedError`. If the store fails before `function` was
+        called, nothing was done; afterwards the effect is unknown. `name` is shown instead of the
+        function's.
         """
         options = EffectOptions(reconcile, keyed, attempts, ttl, wait, name)
         return EffectRun(self.handle, call, function, args, kwargs, options).run()
@@ -241,7 +241,8 @@ class Thread:
         token, nonce = getattr(lease, "token", None), getattr(lease, "nonce", None)
         if entity != self.handle.entity or type(token) is not int or type(nonce) is not str:
             raise InvalidInput(
-                f"the fence is no lease on the thread {self.id!r}: only a thread's own lease can "
+                f"the fence is not a lease on the thread {self.id!r}: only a thread's own lease "
+                "can "
                 "guard it, because only that is checked together with the write"
             )
         return Fence(token, nonce)
@@ -251,63 +252,64 @@ class Thread:
     ) -> list[Change]:
         """Rewrite single messages by their number in the thread, or remove them (None).
 
-        Returns those that this call has changed, as they were before: of two who remove a message
-        at once, one gets it. Numbers are those of `changes()`; one that is not there is passed
-        over. Versions stay. A summary that covers an edited message goes in the same commit: it
-        may say what was removed. With `expect`, raises `StateConflictError` if messages were
-        appended since; nothing is changed then.
+        Returns those that this call has changed, as they were before: if two callers remove a
+        message concurrently, one gets it. Numbers are those of `changes()`; missing ones are
+        skipped. Versions stay. A summary that covers an edited message is removed in the same
+        commit, because it may contain what was removed. With `expect`, raises `StateConflictError`
+        if messages were appended since; then nothing is changed.
         """
         return edit_messages(self.handle, changes, _maybe(expect))
 
     def truncate(self, *, after: Position, expect: Position | None = None) -> list[Change]:
-        """Remove every message after a place, in one commit, and return them.
+        """Remove every message after a position, in one commit, and return them.
 
-        Versions stay: the next message gets the number that it would have had. A cursor of
-        another history raises `Reset`. `expect` is as for `edit`.
+        Versions stay: the next message gets the number that it would have had. A cursor of another
+        history raises `Reset`. `expect` is as for `edit`.
         """
         return remove_after(self.handle, _cursor(after), _maybe(expect))
 
     def replace(
         self, messages: Iterable[AnyMessage], *, expect: Position | None = None
     ) -> Appended:
-        """Put these messages in the place of all that there are, in one commit.
+        """Replace all messages with these, in one commit.
 
-        Variables, owner and retention stay, and versions go on. With `expect`, raises
-        `StateConflictError` if messages were appended since; without, whatever was there goes.
+        Variables, owner and retention stay, and versions continue. With `expect`, raises
+        `StateConflictError` if messages were appended since; without it, all existing messages are
+        removed.
         """
         return replace_all(self.handle, tuple(messages), _maybe(expect))
 
     def retain(self, span: Retention) -> None:
-        """Keep it for so long after its last message, from now on; None: for ever.
+        """Keep the conversation this long after its last message from now on; None: for ever.
 
-        A thread that does not exist raises `InvalidInput`: nothing is begun by that.
+        Raises `InvalidInput` if the thread does not exist; it is not created.
         """
         set_retention(self.handle, seconds(span))
 
     def pin(self) -> None:
-        """Keep it until `unpin`, whatever is said about its retention meanwhile."""
+        """Keep the conversation until `unpin`, regardless of its retention."""
         pin(self.handle)
 
     def unpin(self) -> None:
-        """Keep it as long as was said before it was pinned, or since, counted from now."""
+        """End `pin`: the retention set before or since applies, counted from now."""
         unpin(self.handle)
 
     def archive(self) -> None:
-        """Pin it, and leave it out of `store.threads()` unless `archived=` asks for it."""
+        """Pin the conversation, and leave it out of `store.threads()` by default."""
         archive(self.handle)
 
     def unarchive(self) -> None:
-        """Show it again; it stays pinned only if it was before."""
+        """List the conversation again; it stays pinned only if it was pinned before."""
         unarchive(self.handle)
 
     def describe(
         self, *, title: str | None = None, labels: Mapping[str, str | None] | None = None
     ) -> None:
-        """Give it a title and labels, which listings of conversations show.
+        """Set a title and labels, which listings of conversations show.
 
-        What is not named stays as it is: another title ("": none), labels that are new or have
-        another value (None: remove it). Both together may take 4 KB. A conversation that does not
-        exist raises `InvalidInput`: a title that comes late brings nothing back that was deleted.
+        Only what is passed changes: a new title ("": none), labels that are new or have another
+        value (None: remove it). Together they may take 4 KB. Raises `InvalidInput` if the
+        conversation does not exist, so a late title brings back nothing that was deleted.
         """
         checked(title, labels)
         handle = self.handle
@@ -329,14 +331,14 @@ class Thread:
                 return
 
     def delete(self) -> None:
-        """Remove the conversation with its variables; nothing happens if there is none."""
+        """Remove the conversation with its variables. Does nothing if it does not exist."""
         stored(self.handle.commit((Drop(),)), self.handle.entity)
 
     def claim(self, *, user: str) -> Thread:
-        """Give a conversation that was begun without a user to one, and return their handle.
+        """Give a conversation without an owner to a user, and return that user's handle.
 
-        Claiming it again for the same user is fine; for another, raises `NotYoursError`. One that
-        does not exist raises `InvalidInput`: nothing is begun by claiming it.
+        Claiming it again for the same user does nothing; for another, raises `NotYoursError`.
+        Raises `InvalidInput` if the conversation does not exist; it is not created.
         """
         theirs = Thread(self.handle.scope, self.id, check_id(user, "a user"), self.handle.retain)
         nobodys = replace(self.handle, owner="")
@@ -344,8 +346,8 @@ class Thread:
             head = replace(self.handle, owner=None).fetch().head
             if not head.exists:
                 raise InvalidInput(
-                    f"there is no thread {self.id!r} to claim; check the id, or begin it as "
-                    f"theirs: store.thread({self.id!r}, user=...)"
+                    f"there is no thread {self.id!r} to claim; check the id, or start it with its "
+                    f"user: store.thread({self.id!r}, user=...)"
                 )
             as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp))
             outcome = nobodys.commit((SetHead(owner=user),), as_seen)
@@ -359,29 +361,28 @@ class Thread:
             return theirs
 
     def fork(self, *, to: str, at: Position | None = None) -> Thread:
-        """Begin a new conversation `to` with what this one held at `at` (default: now).
+        """Start a new conversation `to` with the messages this one had at `at` (default: now).
 
-        It belongs to whom this one belongs to, and its whole beginning appears at once. Raises
-        `StateConflictError` if `to` exists or the user is erased meanwhile, and `Reset` if `at` is
-        a cursor of another history.
+        It has the same owner, and appears complete or not at all. Raises `StateConflictError` if
+        `to` exists or the user is being erased, and `Reset` if `at` is a cursor of another history.
         """
         owner = fork(self.handle, to, _maybe(at))
         return Thread(self.handle.scope, to, owner or self.handle.owner, self.handle.retain)
 
     def lead(self, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
-        """The right to lead this conversation: `with thread.lead() as lease`.
+        """Return the right to lead this conversation: `with thread.lead() as lease`.
 
-        One replica at a time has it. Append with `fence=lease`: once another leads, that is
-        refused with `LeaseLost`. Waits up to `wait` seconds (None: as long as it takes).
+        One replica at a time has it. Append with `fence=lease`: once another replica leads, that
+        raises `LeaseLost`. Waits up to `wait` seconds (None: as long as it takes).
         """
         return Lock(self.handle, ttl=ttl, wait=wait)
 
     # --- reading --------------------------------------------------------------------
 
     def late(self) -> list[Late]:
-        """The turns that reached the store after newer ones, oldest first; the last hundred.
+        """List the turns that reached the store after newer ones, oldest first; the last hundred.
 
-        They were kept locally during an outage. Messages are never put into another order.
+        They were spilled during an outage. Messages are never reordered.
         """
         fetched = self.handle.fetch(documents=(LATE,))
         marks = fetched.documents.get(LATE)
@@ -404,20 +405,20 @@ class Thread:
         exact: bool = False,
         entries: bool = False,
     ) -> Window:
-        """The conversation, or the part of it that a prompt needs.
+        """Read the conversation, or the part of it that a prompt needs.
 
-        `last` counts messages, `turns` turns (a turn starts at a user message) and `max_tokens`
-        tokens, by `count` or an estimate; none is exceeded. A window begins with the system
-        messages that the thread begins with, then come whole turns: a tool call is never without
-        its results. If the newest turn alone is too long, its question and newest steps come; if
-        not even those fit, raises `WindowTooSmall`, or cuts their texts with
-        `oversized="shorten"`. `summarize` puts a summary in the place of older turns. `exact=True`
-        gives the last messages themselves, whatever they begin with or belong to.
+        `last` limits messages, `turns` turns (a turn starts at a user message) and `max_tokens`
+        tokens, by `count` or an estimate; no limit is exceeded. A window starts with the thread's
+        leading system messages, followed by whole turns: a tool call is never without its results.
+        If the newest turn alone is too long, its question and newest steps are returned; if not
+        even those fit, raises `WindowTooSmall`, or cuts their texts with `oversized="shorten"`.
+        `summarize` replaces older turns with a summary. `exact=True` returns exactly the last
+        messages, whatever they are.
 
-        `after` and `upto` are versions or cursors; a cursor of another history raises `Reset`. With
-        nothing, all of it. `entries=True` brings the number, time and key of each message along. A
-        thread that does not exist is an empty window with `exists=False`; a store that does not
-        answer raises `StoreUnavailable`, never an empty window.
+        `after` and `upto` are versions or cursors; a cursor of another history raises `Reset`.
+        Without arguments, returns everything. `entries=True` adds the number, time and key of each
+        message. A thread that does not exist is an empty window with `exists=False`; a store that
+        does not answer raises `StoreUnavailable`, and never returns an empty window.
         """
         wanted = WindowRequest(
             self.handle.entity,
@@ -444,11 +445,11 @@ class Thread:
         upto: Position | None = None,
         exact: bool = False,
     ) -> Translation:
-        """The same as `load`, in the shape that a provider or framework takes.
+        """Do the same as `load`, in the format of a provider or framework.
 
-        Whatever shapes the messages were stored in: one that has this shape already is given as it
-        is, the others are translated, tool calls with their results behind them. What the shape
-        cannot hold is named in `lost`. Nothing that is stored changes.
+        Messages may have been stored in any format: those that already have this one are returned
+        unchanged, the others are translated, tool calls followed by their results. What the format
+        cannot hold is listed in `lost`. Nothing that is stored changes.
         """
         from stateward.shapes.window import translated  # whoever does not ask does not load it
 
@@ -467,32 +468,32 @@ class Thread:
         return translated(window, shape)
 
     def origin(self) -> Origin | None:
-        """The thread that this one was forked from, and where; None: from none."""
+        """Return the thread that this one was forked from, and where; None if it was not forked."""
         return origin_of(self.handle)
 
     def branches(self) -> Iterator[Branch]:
-        """The threads that were forked from this one and exist, ordered by id."""
+        """List the existing threads that were forked from this one, ordered by id."""
         for branch in list_branches(self.handle):
             yield branch
 
     def summary(self) -> Summary | None:
-        """The summary of older turns, if one was made."""
+        """Return the summary of older turns, or None."""
         return stored_summary(self.handle)
 
     def compact(self, compaction: Compaction) -> Summary | None:
-        """Summarise now all but the newest `compaction.keep` messages, and wait for it.
+        """Summarise all but the newest `compaction.keep` messages now, and wait for it.
 
-        Returns the summary that is there then; None if there was nothing to summarise. If another
-        replica is making one, it is not made twice. What `summarize` raises is raised; nothing is
-        stored then, and the conversation stays as it is.
+        Returns the resulting summary; None if there was nothing to summarise. If another replica is
+        making one, it is not made twice. An exception of `summarize` is raised; nothing is stored
+        then.
         """
         return compact(self.handle, compaction)
 
     def changes(self, after: Position = 0, *, follow: bool = True) -> Generator[Change, None]:
-        """Every message after a place, in order, each exactly once, and then what comes.
+        """Yield every message after a position, in order, exactly once, and then new ones.
 
-        Resumable: keep `str(change.cursor)` and pass it as `after`. With `follow=False` it ends
-        when it has caught up. Raises `Truncated` if messages it has not given were trimmed,
+        To resume, keep `str(change.cursor)` and pass it as `after`. With `follow=False` it ends
+        when it has caught up. Raises `Truncated` if messages that it has not returned were trimmed,
         and `Reset` if the history is no longer the one the cursor belongs to.
         """
         for entry in entries_after(self.handle, _cursor(after), follow=follow):

@@ -52,7 +52,7 @@ FIRST_ENTRIES = 8  # enough to read most turns back at once
 
 
 class Turn:
-    """`with` waits for the right to answer a request, unless it is answered already."""
+    """One request to answer. `with` waits for the right to answer it, if necessary."""
 
     def __init__(
         self,
@@ -96,12 +96,12 @@ class Turn:
 
     @property
     def stored(self) -> list[Message]:
-        """The messages that are stored under the key, be they another delivery's."""
+        """The messages stored under the key, possibly by another delivery."""
         return [] if self._first is None else list(self._first.messages)
 
     @property
     def answer(self) -> Message | None:
-        """The last of them; None if nobody has answered the request yet."""
+        """The last stored message; None if the request has not been answered yet."""
         return None if self._first is None else self._first.messages[-1]
 
     # --- the block ------------------------------------------------------------------
@@ -137,15 +137,15 @@ class Turn:
     def store(
         self, *messages: AnyMessage, expect: int | str | Cursor | Window | None = None
     ) -> Appended:
-        """Store what came of the request: its question, its answer, and what lay between.
+        """Store the outcome of the request: its question, its answer, and what lies between.
 
-        Adjacent and in this order, all or none. If another delivery was faster, nothing is stored,
+        Adjacent and in this order, all or none. If another delivery was first, nothing is stored,
         the status is `duplicate`, and `answer` and `stored` are what it stored. `expect` is as for
         `append`, e.g. `turn.window`: raises `StateConflictError` if another request was stored
-        since. If the store failed, it is kept locally (`spilled`) like any plain append, unless
-        there is `expect`. In a turn that is `alone`, raises `LeaseLost` if another leads by now.
-        What the turn was given is kept with it: see `store.knew`. So is that it was given nothing,
-        because the store could not be read.
+        since. If the store fails, the messages are spilled (`spilled`) like any plain append,
+        unless there is `expect`. In a turn that is `alone`, raises `LeaseLost` if another process
+        leads now. A receipt of what the turn was given is stored with it, see `store.knew`; also if
+        that was nothing, because the store could not be read.
         """
         if not self._open:
             raise InvalidInput("a turn is stored within its block: with thread.turn(...)")

@@ -201,7 +201,6 @@ class Pages:
 
     def older(self, last: int | None) -> list[Message]:
         """The page before."""
-        self._scope.world.block(0)
         size = self._scope.capabilities.page
         self._read(self._page.first - 1, size if last is None else min(size, max(last, 20)))
         return self._messages()

@@ -65,7 +65,7 @@ def find_signs(
 
 
 def known_at(store: Store, thread: str, at: Cursor) -> Knowledge | None:
-    """What the turn with this message was given; None: not known, or it was removed meanwhile."""
+    """What the turn with this message was given; None: not known, or since removed."""
     try:
         return known_here(store, thread, at)
     except InvalidInput:

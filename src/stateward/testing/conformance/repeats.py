@@ -8,6 +8,7 @@ from stateward.engine import CALL_SECONDS, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS
 from stateward.ops import (
     Acquire,
     Append,
+    Applied,
     Commit,
     Conflict,
     Delete,
@@ -16,6 +17,7 @@ from stateward.ops import (
     KeyReused,
     Log,
     LogAt,
+    NotYours,
     Put,
     Release,
     Renew,
@@ -62,6 +64,45 @@ async def a_repeated_op_answers_with_its_first_outcome_whatever_it_wrote(h: Harn
             assert again.own
             assert again.first == first, writes
         assert await b.everything(it) == after, writes
+
+
+@case
+async def a_repeated_append_is_known_in_a_batch_of_others_wherever_its_entry_is(h: Harness) -> None:
+    a = await h.replica()
+    for size in (4, 80):
+        names = [h.entity(f"{size}-{number}") for number in range(5 + size)]
+        logged, trimmed, dropped, strange, new, *plain = names
+        first = {it: h.new_id() for it in (logged, trimmed, dropped)}
+        for it in (logged, trimmed, dropped, strange, *plain):
+            await a.apply(it, Append(bodies(1)), owner="u")
+        for it, op in first.items():
+            await a.apply(it, Append(bodies(2, 3)), op=op)
+        await a.apply(trimmed, Trim(3))
+        await a.apply(dropped, Drop())
+        await a.apply(dropped, Append(bodies(4)), owner="u")
+        repeated = [Commit(it, op, (Append(bodies(2, 3)),)) for it, op in first.items()]
+        fresh = [
+            Commit(it, h.new_id(), (Append(bodies(2, 3, 4)[: 1 + number % 3]),), owner="u")
+            for number, it in enumerate(plain)
+        ]
+        begun = Commit(new, h.new_id(), (Append(bodies(1)),), owner="u")
+        refused = Commit(strange, h.new_id(), (Append(bodies(2)),), owner="somebody else")
+        outcomes = await a.execute(*repeated, refused, begun, *fresh)
+        for outcome, commit in zip(outcomes[:3], repeated, strict=True):
+            again = is_a(outcome, Duplicate)
+            assert again.own
+            assert (again.first.version, again.first.stamp) == (3, commit.op)
+        is_a(outcomes[3], NotYours)
+        assert is_a(outcomes[4], Applied).created
+        for number, (outcome, commit) in enumerate(zip(outcomes[5:], fresh, strict=True)):
+            assert is_a(outcome, Applied).version == 2 + number % 3
+            fetched = await a.fetch(commit.entity, Log(details=True))
+            assert [entry.body for entry in fetched.entries] == [
+                *bodies(1, 2, 3, 4)[: 2 + number % 3]
+            ]
+            assert fetched.entries[-1].stamp == fetched.head.stamp == commit.op
+        assert (await a.fetch(logged, Log())).lines == lines(1, 2, 3)
+        assert (await a.fetch(strange, Log())).lines == lines(1)
 
 
 @case

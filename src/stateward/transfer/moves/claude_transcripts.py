@@ -37,7 +37,7 @@ def open_source(text: str) -> Transcripts:
         return Transcripts(path, [path])
     if not path.is_dir():
         raise InvalidInput(
-            f"{path} is no folder of transcripts; Claude Code keeps them in ~/.claude/projects"
+            f"{path} is not a folder of transcripts; Claude Code stores them in ~/.claude/projects"
         )
     if (path / "projects").is_dir():
         path /= "projects"
@@ -97,7 +97,7 @@ class Transcripts:
             uuid = line.get("uuid")
             if isinstance(uuid, str):
                 if uuid in known:
-                    self._leave_out(f"line {number} of {file.id}, which stands there before")
+                    self._leave_out(f"line {number} of {file.id}, which is a duplicate")
                     continue
                 known.add(uuid)
             said = _time(line)
@@ -130,7 +130,7 @@ class Transcripts:
                 if (line := _object(text)) is not None:
                     yield number, mended(line)
                 elif text.endswith(b"\n"):
-                    self._leave_out(f"line {number} of {file.id}, which is no JSON object")
+                    self._leave_out(f"line {number} of {file.id}, which is not a JSON object")
                 else:
                     self._leave_out(f"the end of {file.id}, which is still being written")
 

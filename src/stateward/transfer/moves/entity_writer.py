@@ -129,7 +129,7 @@ class EntityWriter:
                 break
         for number in waiting:
             found[number] = MovedThread(
-                threads[number], "refused", "somebody else is writing to it"
+                threads[number], "refused", "another process is writing to it"
             )
         if not dry_run:
             self._read_back(found)
@@ -202,7 +202,7 @@ class EntityWriter:
             return ""
         new = survey.entries - reached.entries
         what = f"{new:,} more items, which would come after newer ones" if new else "changed too"
-        return f"it has gone on in the target since it was imported, and the source has {what}"
+        return f"it has continued in the target since it was imported, and the source has {what}"
 
     def _is_erased(self, thread: ForeignThread) -> bool:
         """Whether its user was erased after it was begun; an import brings nobody back."""

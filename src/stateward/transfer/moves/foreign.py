@@ -44,7 +44,7 @@ class ForeignItem(NamedTuple):
 class ForeignStore(Protocol):
     """Where conversations come from. May be read as often as is asked, in the same order.
 
-    A conversation whose items or documents raise `InvalidInput` is refused, and the others go on.
+    A conversation whose items or documents raise `InvalidInput` is refused; the others continue.
     """
 
     name: str  # for people: without a password

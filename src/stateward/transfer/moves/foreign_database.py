@@ -110,5 +110,5 @@ def table_name(url: EngineURL, option: str, default: str) -> str:
     """The name of a table that the URL may say; it becomes part of SQL."""
     name = url.options.get(option, default)
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
-        raise InvalidInput(f"{option}={name!r} in the URL is no name of a table")
+        raise InvalidInput(f"{option}={name!r} in the URL is not the name of a table")
     return name

@@ -87,7 +87,7 @@ class JsonLines(ForeignMessages):
                 self._index.execute(add, row)
         if broken:
             raise InvalidInput(
-                f"nothing was imported, because some lines of {self.name} are broken; mend or "
+                f"nothing was imported, because some lines of {self.name} are invalid; fix or "
                 f"remove them, then run this again: {'; '.join(broken)}"
             )
         self._index.execute("CREATE INDEX by_thread ON lines (thread, number)")
@@ -158,7 +158,7 @@ def _time(at: Any) -> float | None:
         try:
             at = datetime.fromisoformat(at)
         except ValueError as error:
-            raise InvalidInput(f"at is no time: {error}") from error
+            raise InvalidInput(f"at is not a time: {error}") from error
         if at.tzinfo is None:
             raise InvalidInput("at has no time zone: add Z for UTC")
     return None if at is None else check_time(at, "at")

@@ -29,8 +29,8 @@ try:
 
     from stateward.integrations.langgraph.copies import ORDER
     from stateward.integrations.langgraph.item_filter import item_id, key_of, namespace_of
+    from stateward.integrations.langgraph.item_reads import ITEM
     from stateward.integrations.langgraph.saver import StatewardSaver
-    from stateward.integrations.langgraph.store import ITEM
 except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
     raise InvalidInput(
         "importing from LangGraph needs it; install it with: pip install 'stateward[langgraph]'"
@@ -190,7 +190,7 @@ class LangGraphThreads:
 
     def _items(self) -> Iterator[ForeignThread]:
         if self._base.has_table("store_vectors"):
-            self._lost.add("the vectors of items: put an item anew to find it by meaning")
+            self._lost.add("the vectors of items: put an item again to find it by meaning")
         expires = "expires_at" if self._has_times() else "NULL"
         for prefix, key, created, updated, ends in self._base.query(
             f"SELECT prefix, key, created_at, updated_at, {expires} FROM store ORDER BY prefix, key"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from hashlib import blake2b
 from itertools import islice
 
@@ -19,10 +19,10 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from stateward.codec import Retention, check_id, seconds
-from stateward.engine import Creates, SyncEngine
-from stateward.engines.registry import create_sync_engine, looking, parse
+from stateward.engine import SyncEngine
+from stateward.engines.registry import looking, parse
 from stateward.engines.url import EngineURL
-from stateward.errors import InvalidInput, StateConflictError
+from stateward.errors import InvalidInput, SchemaError, StateConflictError
 from stateward.kinds import SHARED
 from stateward.ops import Fetch, Fetched
 from stateward.transfer.backup import Progress, opened
@@ -38,7 +38,6 @@ from stateward.transfer.moves.foreign import (
     Terms,
 )
 from stateward.transfer.source import Source
-from stateward.world import World
 
 TOGETHER = 50  # conversations that are looked at in one round trip
 NAMED = 1000  # refused ones that a report names, at most
@@ -86,7 +85,7 @@ class Owners:
         try:
             self._pattern = None if pattern is None else re.compile(pattern)
         except re.error as error:
-            raise InvalidInput(f"the user pattern is no regular expression: {error}") from error
+            raise InvalidInput(f"the user pattern is not a regular expression: {error}") from error
         if self._pattern is not None and self._pattern.groups != 1:
             raise InvalidInput(
                 "the user pattern needs one group, which is the user in a conversation's id, e.g. "
@@ -121,10 +120,10 @@ def import_from(
     """Put all conversations of a source into a namespace, as its adapter would have stored them.
 
     What was imported before is not imported again, also if that run was killed; what is new in the
-    source is added, unless the conversation has gone on in the target: then it is refused, and the
-    others go on. `user` is whose a conversation is that the source says nothing of; `user_pattern`
-    finds the user in its id. `retain` is counted from now. `again` also brings what was deleted in
-    the target since.
+    source is added, unless the conversation was continued in the target: then it is refused, and
+    the others continue. `user` is the owner of conversations for which the source names none;
+    `user_pattern` finds the user in the id. `retain` is counted from now. `again` also
+    imports what was deleted in the target since.
     """
     terms = Terms(check_id(namespace, "a namespace"), seconds(retain), again)
     owners, url = Owners(user, user_pattern), parse(target)
@@ -153,11 +152,13 @@ def import_from(
 @contextmanager
 def _target(url: EngineURL, dry_run: bool) -> Iterator[SyncEngine]:
     """The target; whoever only looks makes none, and finds nothing in one that is not there."""
-    if dry_run:
-        there: SyncEngine = create_sync_engine(url, World())
-        exists = not isinstance(there, Creates) or there.exists()
-        url = looking(url) if exists else parse("memory://")
-    with opened(url) as engine:
+    with ExitStack() as stack:
+        try:
+            engine = stack.enter_context(opened(looking(url) if dry_run else url))
+        except SchemaError as error:
+            if not (dry_run and error.missing):
+                raise
+            engine = stack.enter_context(opened(parse("memory://")))
         yield engine
 
 

@@ -110,7 +110,7 @@ class SessionTables(SdkSessions):
         for table in (self._sessions, messages):
             if not database.has_table(table):
                 raise InvalidInput(
-                    f"{database.safe} has no table {table!r}; if it has another name, say so: "
+                    f"{database.safe} has no table {table!r}; if it has another name, pass "
                     "?sessions_table=…&messages_table=…"
                 )
         if not database.is_file:

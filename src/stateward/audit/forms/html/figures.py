@@ -138,7 +138,7 @@ def _keys(calls: bool) -> Markup:
             tag(
                 "span",
                 tag("i", class_="key bar failed"),
-                "calls that failed: so they must while the store is away",
+                "calls that failed, as they must while the store is down",
             ),
         ]
     return tag("div", *keys, class_="legend")

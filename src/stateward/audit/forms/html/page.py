@@ -172,7 +172,7 @@ def _changes(found: Comparison) -> Markup:
         for change in found.changes
     ]
     table = tag("table", heads("", "What", "Before and now"), tag("tbody", *rows))
-    nothing = tag("p", "Nothing changed beyond the noise of a run.")
+    nothing = tag("p", "Nothing changed beyond measurement noise.")
     return section(
         "changes",
         f"What changed since {words.moment(found.before)}",
@@ -202,7 +202,7 @@ def _card(answer: Answer, anchor: str) -> Markup:
             "Counter-example: the smallest history that shows it", _code(answer.counter_example)
         ),
         _remedy(answer),
-        _block("See it again", _command(answer.reproduce)),
+        _block("Reproduce it", _command(answer.reproduce)),
     )
     kind = f"card {answer.verdict}"
     if answer.verdict == "pass":
@@ -231,7 +231,7 @@ def _evidence(found: Sequence[Evidence]) -> Markup | None:
     return tag(
         "table",
         tag("caption", "Evidence", class_="hidden"),
-        heads("Evidence", "Measured", "Held against"),
+        heads("Evidence", "Measured", "Limit"),
         tag("tbody", *rows),
         class_="evidence",
     )

@@ -118,12 +118,12 @@ class SchemaSandbox(Sandbox):
                     await connection.execute(f"COMMENT ON SCHEMA \"{self.schema}\" IS '{MARK}'")
             except psycopg.errors.DuplicateSchema as error:
                 raise InvalidInput(
-                    f"the schema {self.schema!r} is there already: an audit works in a schema of "
+                    f"the schema {self.schema!r} already exists: an audit works in a schema of "
                     "its own; leave --namespace out"
                 ) from error
             except psycopg.errors.InsufficientPrivilege as error:
                 raise InvalidInput(
-                    "an audit works in a schema of its own, and this role may not create one: "
+                    "an audit works in a separate schema, and this role may not create one: "
                     "GRANT CREATE ON DATABASE … TO …, or audit another database"
                 ) from error
 
@@ -277,7 +277,7 @@ class FileSandbox(Sandbox):
         for path in (self._named, self.path):
             if os.path.isfile(path) or (os.path.isdir(path) and os.listdir(path)):
                 raise InvalidInput(
-                    f"{path} is there already: an audit works in a place of its own; name one "
+                    f"{path} already exists: an audit works in a separate place; name one "
                     "that does not exist yet, or leave --url out"
                 )
 
