@@ -13,13 +13,11 @@ from servers.postgres import PostgresServer
 
 from postgres.conftest import make_blocking
 from stateward.engine import SyncEngine
-from stateward.engines.postgres import schema as postgres_schema
 from stateward.engines.postgres.arrays import register
 from stateward.engines.postgres.commit import commit_alone, commit_batch
-from stateward.engines.postgres.schema import Queries, migrations
+from stateward.engines.postgres.schema import Queries
 from stateward.ops import (
     Append,
-    Applied,
     Commit,
     Drop,
     Duplicate,
@@ -204,43 +202,3 @@ def test_of_a_long_log_only_what_is_owed_is_copied(
     server.run_sql(f"UPDATE {schema}.log SET at = at - 700")
     engine.execute([Commit(IT, "drop", (Drop(),))])
     assert remembered(server, schema) == {"begin", "drop", *(f"{n}" for n in range(16, 80))}
-
-
-def test_ops_that_were_remembered_before_the_migration_are_known_after_it(
-    server: PostgresServer, url: str, schema: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    newest = migrations(schema)
-    monkeypatch.setattr(postgres_schema, "migrations", lambda name: newest[:4])
-    older = make_blocking(url)
-    older.open()
-    older.execute([append("1")])
-    (first,) = older.execute([append("2")])
-    older.close()
-    monkeypatch.undo()
-    engine = make_blocking(url)
-    engine.open()
-    assert "2" in remembered(server, schema)
-    engine.execute([append("3")])
-    (again,) = engine.execute([append("2")])
-    assert isinstance(again, Duplicate)
-    assert again.first == first
-    assert entries(engine) == ["1", "2", "3"]
-    engine.close()
-
-
-def test_a_release_without_notes_calls_the_same_functions(
-    server: PostgresServer, engine: SyncEngine, schema: str
-) -> None:
-    engine.execute([append("1"), append("1", OTHER)])
-    shorter = Queries(schema)
-    shorter.commit_batch = shorter.commit_batch.replace(", %b)", ")")
-    statement = commit_batch(list(enumerate([append("2"), append("2", OTHER)])), shorter)
-    found: list[Any] = [None, None]
-    with psycopg.connect(server.url, autocommit=True) as connection:
-        register(connection)
-        rows = connection.execute(statement.query, statement.params[:-1], binary=True)  # type: ignore[call-overload]
-        statement.read(rows.fetchall(), found)
-    assert all(isinstance(outcome, Applied) for outcome in found)
-    (again,) = engine.execute([append("2")])
-    assert isinstance(again, Duplicate)
-    assert again.first == found[0]

@@ -52,7 +52,7 @@ def test_replicas_that_open_at_once_all_work(url: str) -> None:
     assert all(isinstance(outcome, Applied) for outcome in outcomes)
 
 
-LATER = """-- oldest release that may use the schema after this step: 0.1.0
+LATER = """-- oldest release that may use the schema after this step: 0.2.0
 ALTER TABLE stateward.entities ADD COLUMN colour text;
 CREATE INDEX log_by_time ON stateward.log (at);
 CREATE OR REPLACE FUNCTION stateward.clock() RETURNS float8 LANGUAGE sql VOLATILE AS
@@ -135,6 +135,16 @@ def test_a_schema_of_a_newer_release_is_refused(
     server.run_sql(f"UPDATE {schema}.about SET value = '99.0.0' WHERE name = 'oldest_release'")
     for attempt in (make_blocking(url).open, make_blocking(url).migrate):
         with pytest.raises(SchemaError, match=r"needs Stateward 99\.0\.0"):
+            attempt()
+
+
+def test_a_schema_from_before_the_first_release_is_refused(
+    server: PostgresServer, url: str, schema: str
+) -> None:
+    make_blocking(url).migrate()
+    server.run_sql(f"UPDATE {schema}.about SET value = '0.1.0' WHERE name = 'oldest_release'")
+    for attempt in (make_blocking(url).open, make_blocking(url).migrate):
+        with pytest.raises(SchemaError, match="stateward backup"):
             attempt()
 
 

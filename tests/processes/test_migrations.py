@@ -72,7 +72,16 @@ def test_a_migrated_file_says_what_it_is_and_who_may_use_it(path: Path, url: str
         assert connection.pragma("application_id") == APPLICATION_ID
         assert connection.pragma("journal_mode") == "wal"
         rows = connection.execute("SELECT name, value FROM stateward").fetchall()
-    assert rows == [("oldest_release", "0.1.0")]
+    assert rows == [("oldest_release", "0.2.0")]
+
+
+def test_a_file_from_before_the_first_release_is_refused(path: Path) -> None:
+    store_file(path).open()
+    with connected(path) as connection:
+        connection.execute("UPDATE stateward SET value = '0.1.0' WHERE name = 'oldest_release'")
+    for attempt in (store_file(path).open, store_file(path).migrate):
+        with pytest.raises(stateward.SchemaError, match="stateward backup"):
+            attempt()
 
 
 def test_migrations_are_numbered_without_a_gap() -> None:
@@ -181,7 +190,7 @@ def newer(monkeypatch: pytest.MonkeyPatch) -> Migration:
     """Makes this process one of a newer release, which has a migration more."""
     step = Migration(
         f"{LATEST + 1:04}_later",
-        """-- oldest release that may use the schema after this step: 0.1.0
+        """-- oldest release that may use the schema after this step: 0.2.0
         ALTER TABLE entities ADD COLUMN colour TEXT;
         ALTER TABLE log ADD COLUMN tokens INTEGER;
         CREATE INDEX log_by_time ON log (at);""",

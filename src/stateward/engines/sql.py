@@ -59,9 +59,20 @@ def load_migrations(package: str) -> list[Migration]:
     return sorted(Migration(step.name[:-4], step.read_text(encoding="utf-8")) for step in steps)
 
 
+FIRST_RELEASE = "0.2.0"  # from here on every later release can use a store, or migrate it
+
+
 def check_release(what: str, oldest: str) -> None:
-    """Refuse what says that this release is too old for it."""
-    if release(oldest) > release(__version__):
+    """Refuse a store for which this release is too old, and one from before the first release.
+
+    `oldest` is what the store says of itself; "" if it is new.
+    """
+    if oldest and release(oldest) < release(FIRST_RELEASE):
+        raise SchemaError(
+            f"{what} was made by a version of Stateward from before {FIRST_RELEASE}. With that "
+            "version, run 'stateward backup', and restore the backup into a new store"
+        )
+    if release(oldest or "0") > release(__version__):
         raise SchemaError(
             f"{what} was migrated by a newer release and needs Stateward {oldest} or later; this "
             f"is {__version__}. Upgrade: pip install 'stateward>={oldest}'"

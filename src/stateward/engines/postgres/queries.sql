@@ -14,7 +14,7 @@ FROM stateward.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s, %s);
 SELECT outcome FROM stateward.restore(%s, %s, %s, %s, %s, %s);
 
 -- name: sweep
-SELECT entities, removed, more, locked FROM stateward.sweep_and_tell(%s);
+SELECT entities, removed, more, locked FROM stateward.sweep(%s);
 
 -- name: settled
 -- The time or, if a commit is under way, when the oldest one began: it becomes visible with the time it

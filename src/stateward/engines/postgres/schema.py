@@ -81,7 +81,7 @@ def migrations(schema: str) -> list[Migration]:
 
 def pending(about: dict[str, str], schema: str) -> list[Migration]:
     """What is missing, from what the schema says of itself; `SchemaError` if it is too new."""
-    check_release(f"the schema {schema!r}", about.get("oldest_release", "0"))
+    check_release(f"the schema {schema!r}", about.get("oldest_release", ""))
     done = int(about.get("schema", "0"))
     return [step for step in migrations(schema) if step.number > done]
 

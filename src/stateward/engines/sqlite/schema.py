@@ -112,7 +112,7 @@ def migrations() -> list[Migration]:
 def must_migrate(path: str, pending: Sequence[Migration]) -> SchemaError:
     names = ", ".join(step.name for step in pending)
     return SchemaError(
-        f"{path} needs the migrations {names} and was opened with migrate=off; run: stateward "
+        f"{path} lacks {names} and was opened with migrate=off; run: stateward "
         "migrate sqlite:///PATH",
         missing=list(pending) == migrations(),
     )

@@ -1,4 +1,4 @@
--- oldest release that may use the schema after this step: 0.1.0
+-- oldest release that may use the schema after this step: 0.2.0
 --
 -- It is written for the schema name `stateward`; for another (?schema=) every `stateward.` below is
 -- replaced. Times are seconds since the epoch by the server's clock; bodies and values are JSON
@@ -19,7 +19,9 @@ $$ SELECT date_part('epoch', clock_timestamp()) $$;
 -- One row an entity: its head, and the lock of everything that belongs to it. A row whose time has
 -- come (expires <= clock; 0 when dropped) is a tombstone: it keeps the remembered ops and the lease
 -- token until it is swept. No column that every append changes is indexed, and pages keep
--- room: an append then rewrites the row within its page and touches no index.
+-- room: an append then rewrites the row within its page and touches no index. `touched`, by which
+-- what was used last is listed first, moves once a minute; to have the server compute it cost a
+-- sixth of an append.
 CREATE TABLE stateward.entities (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     namespace  text COLLATE "C" NOT NULL,
@@ -47,7 +49,9 @@ CREATE TABLE stateward.entities (
     nonce      text COLLATE "C" NOT NULL DEFAULT '',
     holder     text COLLATE "C" NOT NULL DEFAULT '',
     granted    float8 NOT NULL DEFAULT 0,
-    until      float8 NOT NULL DEFAULT 0
+    until      float8 NOT NULL DEFAULT 0,
+    touched    bigint,                               -- the minute of `updated`; NULL: dropped
+    restored   bigint NOT NULL DEFAULT 0             -- entries up to here came from a backup
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX entities_by_name ON stateward.entities (namespace, kind, name);
 CREATE INDEX entities_by_owner ON stateward.entities (namespace, owner, kind, name)
@@ -60,9 +64,14 @@ CREATE INDEX entities_by_due ON stateward.entities (namespace, kind, label, due,
     WHERE due IS NOT NULL;
 CREATE INDEX entities_by_sweep ON stateward.entities (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX entities_stale ON stateward.entities (id) WHERE stale;
+CREATE INDEX entities_by_touched ON stateward.entities (namespace, kind, touched, name)
+    WHERE touched IS NOT NULL;
+CREATE INDEX entities_by_owner_touched ON stateward.entities (namespace, owner, kind, touched, name)
+    WHERE touched IS NOT NULL;
 
 -- One row an entry. The last entry of an append carries its op and key; an entry that was
--- removed keeps its row with a NULL body.
+-- removed keeps its row with a NULL body. `note` is what else there is to say of the append, e.g. what
+-- the model was given that said it: only backups read it, and those who ask for it.
 CREATE TABLE stateward.log (
     entity bigint NOT NULL,
     seq    bigint NOT NULL,
@@ -72,9 +81,11 @@ CREATE TABLE stateward.log (
     op     text COLLATE "C",
     key    text COLLATE "C",
     body   text COLLATE "C",
+    note   text COLLATE "C",
     PRIMARY KEY (entity, life, seq)
 );
 CREATE INDEX log_by_key ON stateward.log (entity, life, key, seq) WHERE key IS NOT NULL;
+CREATE INDEX log_by_op ON stateward.log (op) WHERE op IS NOT NULL;
 
 -- One row a document.
 CREATE TABLE stateward.documents (
@@ -89,8 +100,9 @@ CREATE TABLE stateward.documents (
     PRIMARY KEY (entity, life, name)
 ) WITH (fillfactor = 80);
 
--- The ops an entity has applied, so that a retried call gets its first answer. `rest` holds the
--- outcome where it is more than "the log has this version now".
+-- The ops an entity has applied, so that a retried call gets its first answer: all but those of
+-- appends, which the log itself remembers until their entries go. `rest` holds the outcome where it
+-- is more than "the log has this version now".
 CREATE TABLE stateward.ops (
     entity  bigint NOT NULL,
     n       bigint NOT NULL,
@@ -158,6 +170,36 @@ LANGUAGE sql AS $$
         AND (at <= now - 600 OR n <= commits - 1024)
 $$;
 
+-- What is known of an op: its own row, or the last entry of the append that it was. `+ 0` keeps the log from
+-- being read by entity, all of it, by a plan that was made while it was short.
+CREATE FUNCTION stateward.known_op(
+    h stateward.entities, its_op text, OUT version bigint, OUT at float8, OUT rest text
+) RETURNS SETOF record LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT o.version, o.at, o.rest FROM stateward.ops o WHERE o.entity = h.id AND o.op = its_op
+    UNION ALL
+    SELECT l.seq, l.at, NULL FROM stateward.log l
+    WHERE l.op = its_op AND l.entity + 0 = h.id AND l.life = h.life AND l.seq > h.restored
+$$;
+
+-- Remember appends apart from their entries up to a number, which are about to go: those that
+-- `forget_ops` would keep.
+CREATE FUNCTION stateward.keep_ops(h stateward.entities, upto bigint, now float8) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    l record;
+    newer integer := 0;
+BEGIN
+    FOR l IN SELECT e.seq, e.at, e.op FROM stateward.log e
+             WHERE e.entity = h.id AND e.life = h.life AND e.op IS NOT NULL
+               AND e.seq > greatest(h.base, h.restored) AND e.seq <= upto
+             ORDER BY e.seq DESC LOOP
+        EXIT WHEN newer >= 64 AND l.at <= now - 120 AND (l.at <= now - 600 OR newer >= 1024);
+        INSERT INTO stateward.ops (entity, n, at, version, op)
+        VALUES (h.id, h.commits, l.at, l.seq, l.op) ON CONFLICT DO NOTHING;
+        newer := newer + 1;
+    END LOOP;
+END $$;
+
 -- A new life: only the remembered ops, the counters and the last token carry over.
 CREATE FUNCTION stateward.begin_life(h stateward.entities) RETURNS stateward.entities
 LANGUAGE plpgsql IMMUTABLE AS $$
@@ -166,7 +208,7 @@ BEGIN
     h.life := h.life + 1;
     h.owner := ''; h.status := ''; h.label := ''; h.due := NULL; h.retain := NULL;
     h.expires := 0; h.created := 0; h.version := 0; h.stamp := ''; h.base := 0;
-    h.base_stamp := ''; h.live := 0; h.nonce := ''; h.holder := ''; h.until := 0;
+    h.base_stamp := ''; h.live := 0; h.restored := 0; h.nonce := ''; h.holder := ''; h.until := 0;
     RETURN h;
 END $$;
 
@@ -249,20 +291,22 @@ BEGIN
             ELSE
                 h.base_stamp := coalesce(stateward.stamp_at(h.id, h.life, upto), '');
             END IF;
+            PERFORM stateward.keep_ops(h, upto, now);
             SELECT count(*) INTO number FROM stateward.log l
             WHERE l.entity = h.id AND l.life = h.life AND l.seq <= upto AND l.body IS NOT NULL;
             -- A keyed entry must still be recognised: it keeps its row while its key is remembered.
             DELETE FROM stateward.log l
             WHERE l.entity = h.id AND l.life = h.life AND l.seq <= upto
               AND (l.key IS NULL OR l.at <= now - 604800);
-            UPDATE stateward.log l SET body = NULL
+            UPDATE stateward.log l SET body = NULL, note = NULL
             WHERE l.entity = h.id AND l.life = h.life AND l.seq <= upto AND l.body IS NOT NULL;
             h.base := upto;
             h.live := h.live - number;
         END IF;
     WHEN 'Replace' THEN
         WITH changed AS (
-            UPDATE stateward.log l SET body = e.value
+            UPDATE stateward.log l SET body = e.value,
+                note = CASE WHEN e.value IS NOT NULL THEN l.note END
             FROM jsonb_each_text(w->'entries') AS e
             WHERE l.entity = h.id AND l.life = h.life AND l.body IS NOT NULL
               AND l.seq > h.base AND e.key::numeric <= h.version
@@ -314,7 +358,7 @@ $$ SELECT pg_notify(replace('stateward.changes', '"', ''), ids) $$;
 -- outcomes.py reads it. `lines` has the bodies of its append, joined by newlines.
 CREATE FUNCTION stateward.commit_one(
     h stateward.entities, new_op text, claimed text, keep float8, new_key text, new_digest bigint,
-    bodies integer, lines text, spec jsonb, now float8
+    bodies integer, lines text, spec jsonb, now float8, new_note text
 ) RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE
     alive boolean := h.expires IS NULL OR now < h.expires;
@@ -339,8 +383,7 @@ BEGIN
     END IF;
 
     -- Known ops and keys.
-    SELECT o.version, o.at, o.rest INTO known
-    FROM stateward.ops o WHERE o.entity = h.id AND o.op = new_op;
+    SELECT * INTO known FROM stateward.known_op(h, new_op) LIMIT 1;
     IF FOUND THEN
         RETURN jsonb_build_object('is', 'Duplicate', 'own', true,
             'first', coalesce(known.rest::jsonb, jsonb_build_object(
@@ -401,6 +444,7 @@ BEGIN
 
     -- From here on nothing refuses.
     IF h.commits > 0 AND (NOT alive OR writes @> '[{"type": "Drop"}]') THEN
+        PERFORM stateward.keep_ops(h, h.version, now);
         h := stateward.begin_life(h);
     END IF;
     IF NOT alive THEN
@@ -413,11 +457,12 @@ BEGIN
     h.commits := h.commits + 1;
     FOR w IN SELECT value FROM jsonb_array_elements(writes) LOOP
         IF w->>'type' = 'Append' THEN
-            INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body)
+            INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
             SELECT h.id, h.life, h.version + b.rank, now,
                    CASE WHEN b.rank = bodies THEN new_op END,
                    CASE WHEN b.rank = bodies THEN new_key END,
-                   CASE WHEN b.rank = bodies THEN new_digest END, b.body
+                   CASE WHEN b.rank = bodies THEN new_digest END, b.body,
+                   CASE WHEN b.rank = bodies THEN new_note END
             FROM string_to_table(lines, E'\n') WITH ORDINALITY AS b(body, rank);
             h.version := h.version + bodies;
             h.live := h.live + bodies;
@@ -447,127 +492,220 @@ BEGIN
             jsonb_build_array(h.token, h.nonce, h.holder, h.granted, h.until) END);
     INSERT INTO stateward.ops (entity, n, at, version, op, rest)
     VALUES (h.id, h.commits, now, h.version, new_op,
-            CASE WHEN spec IS NULL AND alive THEN NULL ELSE outcome::text END);
+            CASE WHEN spec IS NULL AND alive THEN NULL ELSE outcome::text END)
+    -- A trim in the same commit may have kept it already.
+    ON CONFLICT (entity, op) DO UPDATE SET rest = excluded.rest;
     IF h.commits % 256 = 0 THEN
         PERFORM stateward.forget_ops(h.id, h.commits, now);
     END IF;
     UPDATE stateward.entities SET
         life = h.life, stale = h.stale, owner = h.owner, status = h.status, label = h.label,
         due = h.due, retain = h.retain, expires = h.expires, sweep_at = h.sweep_at,
-        created = h.created, updated = h.updated, version = h.version, stamp = h.stamp,
+        created = h.created, updated = h.updated,
+        touched = CASE WHEN h.expires = 0 THEN NULL ELSE floor(h.updated / 60) END,
+        version = h.version, stamp = h.stamp,
         base = h.base, base_stamp = h.base_stamp, live = h.live, commits = h.commits,
         dropped = h.dropped, token = h.token, nonce = h.nonce, holder = h.holder,
-        granted = h.granted, until = h.until
+        granted = h.granted, until = h.until, restored = h.restored
     WHERE id = h.id;
     RETURN outcome || jsonb_build_object('is', 'Applied', 'values', before);
 END $$;
 
--- The commits of a batch, sorted by address, at most one an entity, in one transaction.
---
--- Heads are locked first, all of them and in that order, so that racing batches never wait for each
--- other in a circle; what is read afterwards is read with newer snapshots than the locks. Plain
--- appends to what exists (`specs` NULL) are then written together; everything else one by one.
--- A head that somebody else has locked is not waited for long: it would hold up all the others.
--- Answers when it was, the places and versions of the plain appends, and the places and
--- outcomes of the others.
-CREATE FUNCTION stateward.commit_batch(
-    namespaces text[], kinds text[], names text[], new_ops text[], owners text[],
-    retains float8[], new_keys text[], digests bigint[], counts integer[], lines text[],
-    specs text[],
-    OUT now float8, OUT plain integer[], OUT versions bigint[],
-    OUT others integer[], OUT outcomes text[]
-) LANGUAGE plpgsql
-SET lock_timeout = 250 SET plan_cache_mode = force_generic_plan
-SET enable_seqscan = off SET jit = off AS $$
+-- Lock the heads of these commits of a batch in their order, and first make those that are missing;
+-- their ids, in that order.
+CREATE FUNCTION stateward.lock_heads(
+    namespaces text[], kinds text[], names text[], places integer[]
+) RETURNS bigint[] LANGUAGE plpgsql AS $$
 DECLARE
-    n CONSTANT integer := cardinality(names);
-    insert_first boolean := n > 1;
+    insert_first boolean := cardinality(places) > 1;
     ids bigint[];
-    known integer[];
-    forgetful bigint[];
-    h stateward.entities;
 BEGIN
     LOOP
         IF insert_first THEN
             INSERT INTO stateward.entities (namespace, kind, name)
-            SELECT u.namespace, u.kind, u.name
-            FROM unnest(namespaces, kinds, names) WITH ORDINALITY AS u(namespace, kind, name, place)
-            WHERE (SELECT true FROM stateward.entities e WHERE e.namespace = u.namespace
-                   AND e.kind = u.kind AND e.name = u.name) IS NULL
+            SELECT namespaces[u.place], kinds[u.place], names[u.place]
+            FROM unnest(places) AS u(place)
+            WHERE (SELECT true FROM stateward.entities e WHERE e.namespace = namespaces[u.place]
+                   AND e.kind = kinds[u.place] AND e.name = names[u.place]) IS NULL
             ORDER BY u.place
             ON CONFLICT DO NOTHING;
         END IF;
         SELECT array_agg(locked.id) INTO ids FROM (
             SELECT e.id
-            FROM unnest(namespaces, kinds, names) WITH ORDINALITY AS u(namespace, kind, name, place)
-            JOIN stateward.entities e
-                ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name
+            FROM unnest(places) AS u(place)
+            JOIN stateward.entities e ON e.namespace = namespaces[u.place]
+                AND e.kind = kinds[u.place] AND e.name = names[u.place]
             ORDER BY u.place FOR UPDATE OF e) locked;
-        EXIT WHEN cardinality(ids) = n;
+        IF cardinality(ids) = cardinality(places) THEN
+            RETURN ids;
+        END IF;
         insert_first := true;
     END LOOP;
-    now := stateward.clock();
+END $$;
 
-    IF array_position(specs, NULL) IS NOT NULL THEN
-        -- Retries and raced keys among the plain appends: rare, and not plain any more.
-        SELECT array_agg(u.place) INTO known
-        FROM unnest(ids, new_ops, new_keys) WITH ORDINALITY AS u(id, op, key, place)
-        WHERE (SELECT true FROM stateward.ops o WHERE o.entity = u.id AND o.op = u.op)
-           OR (u.key IS NOT NULL AND (
-               SELECT true FROM stateward.log l
-               WHERE l.entity = u.id AND l.key = u.key
-                 AND l.life = (SELECT e.life FROM stateward.entities e WHERE e.id = u.id)
-               LIMIT 1));
-        WITH done AS (
-            UPDATE stateward.entities e SET
-                updated = now,
-                version = e.version + u.count,
-                live = e.live + u.count,
-                stamp = u.op,
-                commits = e.commits + 1,
-                expires = CASE WHEN e.retain IS NULL THEN e.expires
-                               ELSE greatest(now + e.retain, e.until) END,
-                sweep_at = CASE WHEN e.retain IS NULL THEN e.sweep_at
-                    ELSE stateward.sweep_time(greatest(now + e.retain, e.until), e.sweep_at) END
-            FROM unnest(ids, new_ops, owners, new_keys, digests, counts, lines, specs)
-                WITH ORDINALITY AS u(id, op, owner, key, digest, count, lines, spec, place)
-            WHERE e.id = u.id AND u.spec IS NULL
-              AND (e.expires IS NULL OR now < e.expires)
-              AND (u.owner IS NULL OR u.owner = e.owner)
-              AND (known IS NULL OR u.place <> ALL (known))
-            RETURNING e.id, e.life, e.version, e.commits,
-                      u.op, u.key, u.digest, u.count, u.lines, u.place
-        ), logged AS (
-            INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body)
-            SELECT d.id, d.life, d.version - d.count + b.rank, now,
-                   CASE WHEN b.rank = d.count THEN d.op END,
-                   CASE WHEN b.rank = d.count THEN d.key END,
-                   CASE WHEN b.rank = d.count THEN d.digest END, b.body
-            FROM done d, string_to_table(d.lines, E'\n') WITH ORDINALITY AS b(body, rank)
-        ), remembered AS (
-            INSERT INTO stateward.ops (entity, n, at, version, op)
-            SELECT d.id, d.commits, now, d.version, d.op FROM done d
-        )
-        SELECT array_agg(d.place), array_agg(d.version),
-               array_agg(d.id) FILTER (WHERE d.commits % 256 = 0)
-        INTO plain, versions, forgetful FROM done d;
-        IF forgetful IS NOT NULL THEN
-            PERFORM stateward.forget_ops(e.id, e.commits, now)
-            FROM stateward.entities e WHERE e.id = ANY (forgetful);
-        END IF;
+-- The plain appends of a batch to what exists, but for those at some places, in two steps: the heads,
+-- which locks them, and then the entries, with a snapshot that sees what was waited for. Raises ST001 if
+-- an op or key is known. Answers the places, versions and ids of those that were written.
+CREATE FUNCTION stateward.append_batch(
+    namespaces text[], kinds text[], names text[], new_ops text[], owners text[],
+    new_keys text[], digests bigint[], counts integer[], lines text[], specs text[], notes text[],
+    known integer[], now float8,
+    OUT plain integer[], OUT versions bigint[], OUT ids bigint[]
+) LANGUAGE plpgsql AS $$
+DECLARE
+    lives integer[];
+    backups bigint[];
+    forgetful bigint[];
+    entries bigint;
+    inserted bigint;
+BEGIN
+    WITH done AS (
+        UPDATE stateward.entities e SET
+            updated = now,
+            touched = floor(now / 60),
+            version = e.version + u.count,
+            live = e.live + u.count,
+            stamp = u.op,
+            commits = e.commits + 1,
+            expires = CASE WHEN e.retain IS NULL THEN e.expires
+                           ELSE greatest(now + e.retain, e.until) END,
+            sweep_at = CASE WHEN e.retain IS NULL THEN e.sweep_at
+                ELSE stateward.sweep_time(greatest(now + e.retain, e.until), e.sweep_at) END
+        FROM unnest(namespaces, kinds, names, new_ops, owners, counts, specs)
+            WITH ORDINALITY AS u(namespace, kind, name, op, owner, count, spec, place)
+        WHERE e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name
+          AND u.spec IS NULL
+          AND (known IS NULL OR u.place <> ALL (known))
+          AND (e.expires IS NULL OR now < e.expires)
+          AND (u.owner IS NULL OR u.owner = e.owner)
+          AND e.updated <= now  -- otherwise a later call was quicker: take a new time
+        RETURNING e.id, e.life, e.version, e.restored, e.commits, u.count, u.place)
+    SELECT array_agg(d.place), array_agg(d.version), array_agg(d.id), array_agg(d.life),
+           array_agg(d.restored), sum(d.count),
+           array_agg(d.id) FILTER (WHERE d.commits % 256 = 0)
+    INTO plain, versions, ids, lives, backups, entries, forgetful
+    FROM done d;
+
+    INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
+    SELECT d.id, d.life, d.version - counts[d.place] + b.rank, now,
+           CASE WHEN b.rank = counts[d.place] THEN new_ops[d.place] END,
+           CASE WHEN b.rank = counts[d.place] THEN new_keys[d.place] END,
+           CASE WHEN b.rank = counts[d.place] THEN digests[d.place] END, b.body,
+           CASE WHEN b.rank = counts[d.place] THEN notes[d.place] END
+    FROM unnest(plain, versions, ids, lives, backups)
+             AS d(place, version, id, life, restored),
+         string_to_table(lines[d.place], E'\n') WITH ORDINALITY AS b(body, rank)
+    WHERE (SELECT true FROM stateward.ops o
+           WHERE o.entity = d.id AND o.op = new_ops[d.place]) IS NULL
+      AND (SELECT true FROM stateward.log l
+           WHERE l.op = new_ops[d.place] AND l.entity + 0 = d.id AND l.life = d.life
+             AND l.seq > d.restored LIMIT 1) IS NULL
+      AND (new_keys[d.place] IS NULL OR (
+           SELECT true FROM stateward.log l
+           WHERE l.entity = d.id AND l.life = d.life AND l.key = new_keys[d.place]
+           LIMIT 1) IS NULL);
+    GET DIAGNOSTICS inserted = ROW_COUNT;
+    IF inserted < entries THEN
+        RAISE SQLSTATE 'ST001' USING MESSAGE = 'an op or a key is known';
     END IF;
+    IF forgetful IS NOT NULL THEN
+        PERFORM stateward.forget_ops(e.id, e.commits, now)
+        FROM stateward.entities e WHERE e.id = ANY (forgetful);
+    END IF;
+END $$;
 
-    IF plain IS NULL OR cardinality(plain) < n THEN
-        FOR place IN 1..n LOOP
-            CONTINUE WHEN place = ANY (plain);
-            SELECT * INTO STRICT h FROM stateward.entities e WHERE e.id = ids[place];
-            others := others || place;
-            outcomes := outcomes || stateward.commit_one(
-                h, new_ops[place], owners[place], retains[place], new_keys[place],
-                digests[place], counts[place], lines[place], specs[place]::jsonb, now)::text;
-        END LOOP;
-        -- What was only locked, and refused, is not kept.
-        DELETE FROM stateward.entities e WHERE e.id = ANY (ids) AND e.commits = 0;
+-- The places of the plain appends of a batch whose op or key is known: retries and raced keys.
+CREATE FUNCTION stateward.known_in_batch(
+    ids bigint[], new_ops text[], new_keys text[], specs text[]
+) RETURNS integer[] LANGUAGE sql AS $$
+    SELECT array_agg(u.place)
+    FROM unnest(ids, new_ops, new_keys, specs) WITH ORDINALITY AS u(id, op, key, spec, place)
+    JOIN stateward.entities e ON e.id = u.id
+    WHERE u.spec IS NULL AND (
+        EXISTS (SELECT FROM stateward.known_op(e, u.op))
+        OR (u.key IS NOT NULL AND EXISTS (
+            SELECT FROM stateward.log l
+            WHERE l.entity = e.id AND l.life = e.life AND l.key = u.key)))
+$$;
+
+-- The commits of a batch, sorted by address, at most one an entity, in one transaction.
+--
+-- Plain appends to what exists (`specs` NULL) are written together, and then everything else one by one.
+-- That is undone if an op or key of the appends is known, or if one of the others would have to wait for
+-- somebody, who may be waiting for one of the appends: the second time all heads are locked first, in the
+-- order of the batch, so that racing batches never wait for each other in a circle. A head that somebody
+-- else has locked is not waited for long: it would hold up all the others.
+--
+-- Answers when it was, the places and versions of the plain appends, and the places and outcomes of the
+-- others.
+CREATE FUNCTION stateward.commit_batch(
+    namespaces text[], kinds text[], names text[], new_ops text[], owners text[],
+    retains float8[], new_keys text[], digests bigint[], counts integer[], lines text[],
+    specs text[], notes text[],
+    OUT now float8, OUT plain integer[], OUT versions bigint[],
+    OUT others integer[], OUT outcomes text[]
+) LANGUAGE plpgsql
+SET lock_timeout = 250 SET plan_cache_mode = force_generic_plan
+SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET jit = off AS $$
+DECLARE
+    n CONSTANT integer := cardinality(names);
+    appends CONSTANT boolean := array_position(specs, NULL) IS NOT NULL;
+    ordered boolean := NOT appends;
+    hasty boolean := false;
+    ids bigint[];
+    known integer[];
+    wrote record;
+    rest integer[];
+    rest_ids bigint[];
+    later float8;
+    h stateward.entities;
+BEGIN
+    LOOP
+        IF ordered THEN
+            SELECT array_agg(place) INTO rest FROM generate_series(1, n) AS place;
+            ids := stateward.lock_heads(namespaces, kinds, names, rest);
+            known := stateward.known_in_batch(ids, new_ops, new_keys, specs);
+        END IF;
+        now := stateward.clock();
+        plain := NULL; versions := NULL; others := NULL; outcomes := NULL;
+        BEGIN
+            IF appends THEN
+                SELECT * INTO wrote FROM stateward.append_batch(
+                    namespaces, kinds, names, new_ops, owners, new_keys, digests, counts, lines,
+                    specs, notes, known, now);
+                plain := wrote.plain; versions := wrote.versions;
+            END IF;
+            EXIT WHEN cardinality(plain) = n;
+            SELECT array_agg(place) INTO rest
+            FROM generate_series(1, n) AS place WHERE plain IS NULL OR place <> ALL (plain);
+            IF ordered THEN
+                SELECT array_agg(ids[place]) INTO rest_ids FROM unnest(rest) AS place;
+            ELSE
+                hasty := true;
+                PERFORM set_config('lock_timeout', '5', true);
+                rest_ids := stateward.lock_heads(namespaces, kinds, names, rest);
+            END IF;
+            later := stateward.clock();
+            FOR i IN 1..cardinality(rest) LOOP
+                SELECT * INTO STRICT h FROM stateward.entities e WHERE e.id = rest_ids[i];
+                others := others || rest[i];
+                outcomes := outcomes || stateward.commit_one(
+                    h, new_ops[rest[i]], owners[rest[i]], retains[rest[i]], new_keys[rest[i]],
+                    digests[rest[i]], counts[rest[i]], lines[rest[i]], specs[rest[i]]::jsonb,
+                    later, notes[rest[i]])::text;
+            END LOOP;
+            -- What was only locked, and refused, is not kept.
+            DELETE FROM stateward.entities e WHERE e.id = ANY (rest_ids) AND e.commits = 0;
+            EXIT;
+        EXCEPTION WHEN SQLSTATE 'ST001' OR lock_not_available THEN
+            IF ordered OR (SQLSTATE <> 'ST001' AND NOT hasty) THEN
+                RAISE;
+            END IF;
+            ordered := true;
+        END;
+    END LOOP;
+    IF NOT ordered THEN
+        ids := wrote.ids || rest_ids;
     END IF;
     PERFORM stateward.tell(CASE WHEN n > 300 THEN '' ELSE array_to_string(ids, ',') END)
     FROM stateward.listeners l WHERE l.until > now LIMIT 1;
@@ -578,66 +716,102 @@ END $$;
 CREATE FUNCTION stateward.commit_alone(
     its_namespace text, its_kind text, its_name text, new_op text, claimed text, keep float8,
     new_key text, new_digest bigint, bodies integer, lines text, spec text,
+    new_note text,
     OUT now float8, OUT version bigint, OUT outcome text
 ) LANGUAGE plpgsql SET lock_timeout = 1000 AS $$
 DECLARE
     h stateward.entities;
+    it bigint;
+    its_life integer;
+    backup bigint;
+    count bigint;
+    inserted integer;
+    key_known boolean := false;
+    heard boolean;
 BEGIN
-    LOOP
-        SELECT * INTO h FROM stateward.entities e
-        WHERE e.namespace = its_namespace AND e.kind = its_kind AND e.name = its_name FOR UPDATE;
-        EXIT WHEN FOUND;
-        INSERT INTO stateward.entities (namespace, kind, name)
-        VALUES (its_namespace, its_kind, its_name) ON CONFLICT DO NOTHING;
-    END LOOP;
     now := stateward.clock();
-
-    IF spec IS NULL AND (h.expires IS NULL OR now < h.expires)
-        AND (claimed IS NULL OR claimed = h.owner)
-        AND (new_key IS NULL OR (
-            SELECT true FROM stateward.log l
-            WHERE l.entity = h.id AND l.life = h.life AND l.key = new_key LIMIT 1) IS NULL)
-    THEN
-        INSERT INTO stateward.ops (entity, n, at, version, op)
-        VALUES (h.id, h.commits + 1, now, h.version + bodies, new_op) ON CONFLICT DO NOTHING;
-        IF FOUND THEN
-            version := h.version + bodies;
-            INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body)
-            SELECT h.id, h.life, h.version + b.rank, now,
-                   CASE WHEN b.rank = bodies THEN new_op END,
-                   CASE WHEN b.rank = bodies THEN new_key END,
-                   CASE WHEN b.rank = bodies THEN new_digest END, b.body
-            FROM string_to_table(lines, E'\n') WITH ORDINALITY AS b(body, rank);
-            IF h.retain IS NOT NULL THEN
-                h.expires := greatest(now + h.retain, h.until);
-                h.sweep_at := stateward.sweep_time(h.expires, h.sweep_at);
-            END IF;
+    IF spec IS NULL THEN
+        BEGIN
             UPDATE stateward.entities e SET
-                updated = now, version = h.version + bodies, live = h.live + bodies,
-                stamp = new_op, commits = h.commits + 1, expires = h.expires,
-                sweep_at = h.sweep_at
-            WHERE e.id = h.id;
-            IF (h.commits + 1) % 256 = 0 THEN
-                PERFORM stateward.forget_ops(h.id, h.commits + 1, now);
+                updated = now,
+                touched = floor(now / 60),
+                version = e.version + bodies,
+                live = e.live + bodies,
+                stamp = new_op,
+                commits = e.commits + 1,
+                expires = CASE WHEN e.retain IS NULL THEN e.expires
+                               ELSE greatest(now + e.retain, e.until) END,
+                sweep_at = CASE WHEN e.retain IS NULL THEN e.sweep_at
+                    ELSE stateward.sweep_time(greatest(now + e.retain, e.until), e.sweep_at) END
+            WHERE e.namespace = its_namespace AND e.kind = its_kind AND e.name = its_name
+              AND (e.expires IS NULL OR now < e.expires)
+              AND (claimed IS NULL OR claimed = e.owner)
+              AND e.updated <= now  -- otherwise a later call was quicker: take a new time
+            RETURNING e.id, e.life, e.version, e.restored, e.commits,
+                      (SELECT true FROM stateward.listeners l WHERE l.until > now LIMIT 1)
+            INTO it, its_life, version, backup, count, heard;
+            IF FOUND THEN
+                INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
+                SELECT it, its_life, version - bodies + b.rank, now,
+                       CASE WHEN b.rank = bodies THEN new_op END,
+                       CASE WHEN b.rank = bodies THEN new_key END,
+                       CASE WHEN b.rank = bodies THEN new_digest END, b.body,
+                       CASE WHEN b.rank = bodies THEN new_note END
+                FROM string_to_table(lines, E'\n') WITH ORDINALITY AS b(body, rank)
+                WHERE NOT EXISTS (SELECT FROM stateward.ops o
+                                  WHERE o.entity = it AND o.op = new_op)
+                  AND NOT EXISTS (SELECT FROM stateward.log l
+                                  WHERE l.op = new_op AND l.entity + 0 = it AND l.life = its_life
+                                    AND l.seq > backup);
+                GET DIAGNOSTICS inserted = ROW_COUNT;
+                IF new_key IS NOT NULL THEN
+                    key_known := EXISTS (
+                        SELECT FROM stateward.log l
+                        WHERE l.entity = it AND l.life = its_life AND l.key = new_key
+                          AND l.seq < version);
+                END IF;
+                IF inserted < bodies OR key_known THEN
+                    RAISE SQLSTATE 'ST001' USING MESSAGE = 'the op or the key is known';
+                END IF;
             END IF;
+        EXCEPTION WHEN SQLSTATE 'ST001' THEN
+            version := NULL;
+        END;
+        IF version IS NOT NULL AND count % 256 = 0 THEN
+            PERFORM stateward.forget_ops(it, count, now);
         END IF;
     END IF;
+
     IF version IS NULL THEN
+        LOOP
+            SELECT * INTO h FROM stateward.entities e
+            WHERE e.namespace = its_namespace AND e.kind = its_kind AND e.name = its_name
+            FOR UPDATE;
+            EXIT WHEN FOUND;
+            INSERT INTO stateward.entities (namespace, kind, name)
+            VALUES (its_namespace, its_kind, its_name) ON CONFLICT DO NOTHING;
+        END LOOP;
+        now := stateward.clock();
+        it := h.id;
         outcome := stateward.commit_one(h, new_op, claimed, keep, new_key, new_digest, bodies,
-                                       lines, spec::jsonb, now)::text;
+                                       lines, spec::jsonb, now, new_note)::text;
         IF h.commits = 0 THEN  -- what was only locked, and refused, is not kept
             DELETE FROM stateward.entities e WHERE e.id = h.id AND e.commits = 0;
         END IF;
+        heard := (SELECT true FROM stateward.listeners l WHERE l.until > now LIMIT 1);
     END IF;
-    PERFORM stateward.tell(h.id::text) FROM stateward.listeners l WHERE l.until > now LIMIT 1;
+    IF heard THEN
+        PERFORM stateward.tell(it::text);
+    END IF;
 END $$;
 
 -- --- sweeping --------------------------------------------------------------------------------
 
 -- Remove at most about this many rows of what is gone for good: rows of earlier lives first, then
--- entities gone for longer than the grace. What somebody is writing to is left for the next time.
+-- entities gone for longer than the grace. What somebody is writing to is left for the next time;
+-- `locked` says that rows of what is gone were left for that reason.
 CREATE FUNCTION stateward.sweep(
-    most bigint, OUT entities bigint, OUT removed bigint, OUT more boolean
+    most bigint, OUT entities bigint, OUT removed bigint, OUT more boolean, OUT locked boolean
 ) LANGUAGE plpgsql
 SET plan_cache_mode = force_generic_plan SET enable_seqscan = off SET jit = off AS $$
 DECLARE
@@ -646,7 +820,7 @@ DECLARE
     looked bigint := 0;
     gone_at float8;
 BEGIN
-    entities := 0; removed := 0; more := true;
+    entities := 0; removed := 0; more := true; locked := false;
     FOR h IN SELECT * FROM stateward.entities e WHERE e.stale ORDER BY e.id LIMIT most
              FOR UPDATE SKIP LOCKED LOOP
         looked := looked + 1;
@@ -679,6 +853,7 @@ BEGIN
         removed := removed + 1;
     END LOOP;
     more := looked >= most;
+    locked := NOT more AND EXISTS (SELECT FROM stateward.entities e WHERE e.stale);
 END $$;
 
 -- Remove at most so many rows that an entity left in lives before that one.
@@ -734,8 +909,7 @@ BEGIN
         before := stateward.show_documents(h.id, h.life, asked->'reading');
     END IF;
 
-    SELECT o.version, o.at, o.rest INTO known
-    FROM stateward.ops o WHERE o.entity = h.id AND o.op = new_op;
+    SELECT * INTO known FROM stateward.known_op(h, new_op) LIMIT 1;
     IF alive AND claimed <> h.owner THEN
         refusal := '{"is": "NotYours"}';
     ELSIF known.at IS NOT NULL THEN
@@ -801,13 +975,13 @@ BEGIN
             RETURNING l.body)
         SELECT count(body) INTO gone FROM cleared;
         -- An op stands on the last entry of its append.
-        INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body)
+        INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
         SELECT h.id, h.life, e.seq, e.at,
                CASE WHEN lead(e.stamp) OVER (ORDER BY e.seq) IS DISTINCT FROM e.stamp
                     THEN e.stamp END,
-               e.key, e.digest, nullif(e.body, '')
+               e.key, e.digest, nullif(e.body, ''), e.note
         FROM jsonb_to_recordset(w->'entries') AS e(
-            seq bigint, at float8, body text, stamp text, key text, digest bigint);
+            seq bigint, at float8, body text, stamp text, key text, digest bigint, note text);
         h.live := h.live - gone + (
             SELECT count(*) FROM jsonb_array_elements(w->'entries') AS e(entry)
             WHERE e.entry->>'body' <> '');
@@ -830,13 +1004,16 @@ BEGIN
     h.dropped := greatest(h.dropped, (n->>'dropped')::float8);
     h.token := greatest(h.token, (n->>'token')::bigint);
     h.nonce := ''; h.holder := ''; h.granted := 0; h.until := 0;
+    h.restored := h.version;
     UPDATE stateward.entities SET
         life = h.life, stale = h.stale, owner = h.owner, status = h.status, label = h.label,
         due = h.due, retain = h.retain, expires = h.expires, sweep_at = h.sweep_at,
-        created = h.created, updated = h.updated, version = h.version, stamp = h.stamp,
+        created = h.created, updated = h.updated,
+        touched = CASE WHEN h.expires = 0 THEN NULL ELSE floor(h.updated / 60) END,
+        version = h.version, stamp = h.stamp,
         base = h.base, base_stamp = h.base_stamp, live = h.live, commits = h.commits,
         dropped = h.dropped, token = h.token, nonce = h.nonce, holder = h.holder,
-        granted = h.granted, until = h.until
+        granted = h.granted, until = h.until, restored = h.restored
     WHERE id = h.id;
     RETURN h;
 END $$;

@@ -1,4 +1,4 @@
--- oldest release that may use the schema after this step: 0.1.0
+-- oldest release that may use the schema after this step: 0.2.0
 -- Times are seconds since the epoch by this machine's clock; bodies and values are JSON text.
 
 -- What this file is, and who may use it.
@@ -8,7 +8,9 @@ CREATE TABLE stateward (
 ) WITHOUT ROWID;
 
 -- One row an entity: its head. A row whose time has come (expires <= now; 0 when dropped) is
--- a tombstone: it keeps the remembered ops and the lease token until it is swept.
+-- a tombstone: it keeps the remembered ops and the lease token until it is swept. `touched`, by
+-- which what was used last is listed first, moves once a minute: an index that followed every
+-- append would double its work.
 CREATE TABLE entities (
     id         INTEGER PRIMARY KEY,
     namespace  TEXT NOT NULL,
@@ -37,7 +39,8 @@ CREATE TABLE entities (
     holder     TEXT NOT NULL DEFAULT '',
     granted    REAL NOT NULL DEFAULT 0,
     until      REAL NOT NULL DEFAULT 0,
-    restored   INTEGER NOT NULL DEFAULT 0   -- entries up to here came from a backup, not from commits
+    restored   INTEGER NOT NULL DEFAULT 0,  -- entries up to here came from a backup, not from commits
+    touched    INTEGER                      -- the minute of `updated`; NULL: dropped
 );
 CREATE UNIQUE INDEX entities_by_name ON entities (namespace, kind, name);
 CREATE INDEX entities_by_owner ON entities (namespace, owner, kind, name) WHERE owner <> '';
@@ -48,10 +51,16 @@ CREATE INDEX entities_by_due ON entities (namespace, kind, label, due, name)
     WHERE due IS NOT NULL;
 CREATE INDEX entities_by_sweep ON entities (sweep_at) WHERE sweep_at IS NOT NULL;
 CREATE INDEX entities_stale ON entities (id) WHERE stale = 1;
+CREATE INDEX entities_by_touched ON entities (namespace, kind, touched, name)
+    WHERE touched IS NOT NULL;
+CREATE INDEX entities_by_owner_touched ON entities (namespace, owner, kind, touched, name)
+    WHERE touched IS NOT NULL;
 
 -- One row an entry. A plain rowid table with an integer entity keeps appends of many
 -- conversations on one page and the index narrow. The last entry of an append carries its op
--- and key; an entry that was removed keeps its row with a NULL body.
+-- and key; an entry that was removed keeps its row with a NULL body. `note` is what else there is
+-- to say of the append, e.g. what the model was given that said it: JSON text that only backups
+-- read, and those who ask for it.
 CREATE TABLE log (
     id     INTEGER PRIMARY KEY,
     entity INTEGER NOT NULL,
@@ -61,7 +70,8 @@ CREATE TABLE log (
     op     TEXT,
     key    TEXT,
     digest INTEGER,
-    body   TEXT
+    body   TEXT,
+    note   TEXT
 );
 CREATE UNIQUE INDEX log_by_seq ON log (entity, life, seq);
 CREATE INDEX log_by_key ON log (entity, life, key, seq) WHERE key IS NOT NULL;

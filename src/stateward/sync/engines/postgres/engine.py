@@ -78,8 +78,8 @@ class PostgresEngine:
         if missing and not self._settings.migrate:
             names = ", ".join(step.name for step in missing)
             raise SchemaError(
-                f"{self._settings.safe}: the schema {self._settings.schema!r} needs the migrations "
-                f"{names} and was opened with migrate=off; run: stateward migrate URL",
+                f"{self._settings.safe}: the schema {self._settings.schema!r} lacks {names} "
+                f"and was opened with migrate=off; run: stateward migrate URL",
                 missing=not about,
             )
         if missing:
