@@ -204,8 +204,7 @@ def _groups(options: argparse.Namespace) -> list[list[Work]]:
         if method != "turn" or callers == 1
     ]
     if "context" in options.only:
-        groups = [works for works in groups if works != [Work("last")]]
-        groups.insert(0, [Work("last"), Work("context")])
+        groups.append([Work("context")])
     if "histories" in options.only:
         lengths = (SHORT, LONG) if options.quick else HISTORIES
         groups += [[Work(method, history=n) for n in lengths] for method in ("last", "append")]
@@ -221,7 +220,7 @@ def _loops(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def _takes_part(each: Ready, work: Work, options: argparse.Namespace) -> bool:
-    if work.method == "context" and not each.name.startswith("stateward"):
+    if work.method == "context" and not each.has_context:
         return False
     return each.loop != "uvloop" or options.loop is not None or work.callers == 100
 

@@ -44,6 +44,9 @@ def profile(number: int) -> dict[str, Any]:
     }
 
 
+WORK = {"step": "review", "order": 991}  # that a user waits for
+
+
 def visit(value: dict[str, Any]) -> None:
     """A small change to a profile."""
     value["visits"] += 1

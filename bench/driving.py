@@ -13,6 +13,7 @@ from typing import Any
 
 from bench.contestants.shape import Awaited, Blocking
 from bench.conversations import turn
+from stateward import Context
 
 Arguments = tuple[Any, ...]
 Calls = Sequence[Sequence[Arguments]]  # what each caller asks, over and over
@@ -47,6 +48,7 @@ class Threads:
         self.name = contestant.name
         self._contestant = contestant
         self._crew = ThreadPoolExecutor(callers)
+        self.has_context = hasattr(contestant, "context")
         contestant.open()
 
     def slot(self, method: str, calls: Calls, until: Until) -> Slot:
@@ -80,6 +82,7 @@ class Tasks:
         self.name = contestant.name
         self.loop = loop
         self._contestant = contestant
+        self.has_context = hasattr(contestant, "context")
         self._runner = asyncio.Runner(loop_factory=_loop_factory(loop))
         self.once("open")
 
@@ -118,6 +121,12 @@ def check(ready: Ready, thread: str, user: str) -> None:
     ready.once("update", user, lambda value: value.update(visits=before + 1))
     if ready.once("get", user)["visits"] != before + 1:
         raise SystemExit(f"{ready.name} lost an update")
+    if ready.has_context:
+        found = ready.once("context", thread, user, 2)
+        ours = isinstance(found, Context)
+        parts = (found.thread.messages, found.user, found.workflows) if ours else found
+        if [len(part) for part in parts] != [2, 2, 1]:
+            raise SystemExit(f"{ready.name} did not find all of the context")
 
 
 def _loop_factory(loop: str) -> Callable[[], asyncio.AbstractEventLoop]:

@@ -17,7 +17,7 @@ def rows_on_postgres(cells: Sequence[Cell]) -> list[Row]:
     rows = [
         *_beside_the_driver(found),
         *growth(found, BLOCKING, STATEWARD),
-        *context(found, BLOCKING, STATEWARD),
+        *context(found, PAIRS),
     ]
     return [replace(row, what=f"PostgreSQL: {row.what}") for row in rows]
 
@@ -28,7 +28,7 @@ def _beside_the_driver(cells: Cells) -> Iterator[Row]:
         for name, other in PAIRS:
             for who, ratio in cells.against(Work(method), name, (other,), "p50"):
                 yield Row(str(Work(method)), who, ratio, at_most=limit)
-    for method, least in (("append", 3.0), ("last", 2.0)):
+    for method, least in (("append", 2.6), ("last", 2.0)):
         work = Work(method, 100)
         for name, other in PAIRS:
             limit = least if name == STATEWARD else None

@@ -7,8 +7,9 @@ from typing import Any
 
 import stateward
 import stateward.sync
+from bench.contestants.raw import encode
 from bench.contestants.shape import Awaited, Blocking
-from bench.conversations import Change, Message, Population, Turn, profile, turn
+from bench.conversations import WORK, Change, Message, Population, Turn, profile, turn
 from stateward.engines.registry import create_engine, parse
 from stateward.ops import Commit, Entity, Put, SetHead
 from stateward.world import World
@@ -135,6 +136,6 @@ def _workflow(user: str, number: int) -> Commit:
     return Commit(
         Entity("default", "workflow", f"refund-{number}"),
         f"fill-{number}",
-        (SetHead(status="active"), Put("state", '{"step":"review","order":991}')),
+        (SetHead(status="active"), Put("state", encode(WORK))),
         owner=user,
     )

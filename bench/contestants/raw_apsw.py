@@ -11,12 +11,15 @@ import apsw
 
 from bench.contestants.raw import (
     BUSY_SECONDS,
+    DOCUMENTS,
     GET,
     INSERT_TURN,
     LAST,
     NEWEST_SEQ,
     SWAP,
+    WORKING,
     decode,
+    documents_of,
     encode,
 )
 from bench.contestants.shape import Awaited, Blocking
@@ -85,6 +88,21 @@ class RawApsw(Blocking):
             if connection.changes():
                 return
 
+    def context(self, thread: str, user: str, count: int) -> Any:
+        execute = self._connection().execute
+        execute("BEGIN")
+        try:
+            messages = execute(LAST, (thread, count)).fetchall()
+            documents = execute(DOCUMENTS, documents_of(user)).fetchall()
+            working = execute(WORKING, (user,)).fetchall()
+        finally:
+            execute("ROLLBACK")
+        return (
+            [decode(body) for (body,) in reversed(messages)],
+            {id_: decode(value) for id_, _version, value in documents},
+            {id_: decode(state) for id_, state in working},
+        )
+
 
 class RawApswWorker(Awaited):
     """One hand-over a call: whole transactions on a writer thread, reads on a few others."""
@@ -118,3 +136,6 @@ class RawApswWorker(Awaited):
 
     async def update(self, user: str, change: Change) -> None:
         await self._call(self._writer, self._raw.update, user, change)
+
+    async def context(self, thread: str, user: str, count: int) -> Any:
+        return await self._call(self._readers, self._raw.context, thread, user, count)

@@ -11,9 +11,9 @@ from typing import Any
 
 import psycopg
 
-from bench.contestants.raw import decode, encode
+from bench.contestants.raw import decode, documents, documents_of, encode, work
 from bench.contestants.shape import Awaited, Blocking
-from bench.conversations import Change, Message, Population, Turn, profile, turn
+from bench.conversations import Change, Message, Population, Turn, turn
 
 CONNECTIONS = 10  # of the pool: more did not help on 2 cores
 
@@ -21,7 +21,10 @@ TABLES = """
 CREATE TABLE messages (
     thread text NOT NULL, seq bigint NOT NULL, body text NOT NULL, PRIMARY KEY (thread, seq)
 );
-CREATE TABLE documents (id text PRIMARY KEY, version bigint NOT NULL, value text NOT NULL);
+CREATE TABLE documents (
+    id text COLLATE "C" PRIMARY KEY, version bigint NOT NULL, value text NOT NULL
+);
+CREATE TABLE work ("user" text, id text, state text NOT NULL, PRIMARY KEY ("user", id));
 """
 APPEND = """INSERT INTO messages (thread, seq, body)
     SELECT %(thread)s, newest.seq + told.place, told.body
@@ -29,11 +32,24 @@ APPEND = """INSERT INTO messages (thread, seq, body)
          (VALUES (1, %(question)s), (2, %(answer)s)) AS told (place, body)"""
 LAST = "SELECT body FROM messages WHERE thread = %s ORDER BY seq DESC LIMIT %s"
 GET = "SELECT version, value FROM documents WHERE id = %s"
+# One statement, and so one round trip and one moment.
+CONTEXT = """(SELECT 1 AS part, seq::text AS id, body AS value FROM messages
+     WHERE thread = %s ORDER BY seq DESC LIMIT %s)
+    UNION ALL SELECT 2, id, value FROM documents WHERE id >= %s AND id < %s
+    UNION ALL SELECT 3, id, state FROM work WHERE "user" = %s"""
 SWAP = "UPDATE documents SET version = version + 1, value = %s WHERE id = %s AND version = %s"
 
 
 def _appended(thread: str, turn: Turn) -> dict[str, str]:
     return {"thread": thread, "question": encode(turn[0]), "answer": encode(turn[1])}
+
+
+def read_context(rows: list[tuple[int, str, str]]) -> Any:
+    return (
+        [decode(value) for part, _, value in reversed(rows) if part == 1],
+        {id_: decode(value) for part, id_, value in rows if part == 2},
+        {id_: decode(value) for part, id_, value in rows if part == 3},
+    )
 
 
 class RawPsycopg(Blocking):
@@ -90,6 +106,10 @@ class RawPsycopg(Blocking):
             if self._run(SWAP, (encode(value), user, version)).rowcount:
                 return
 
+    def context(self, thread: str, user: str, count: int) -> Any:
+        asked = (thread, count, *documents_of(user), user)
+        return read_context(self._run(CONTEXT, asked).fetchall())
+
 
 class RawPsycopgPool(Awaited):
     """A pool of connections, as an application would have it."""
@@ -140,6 +160,10 @@ class RawPsycopgPool(Awaited):
             if (await self._run(SWAP, (encode(value), user, version))).rowcount:
                 return
 
+    async def context(self, thread: str, user: str, count: int) -> Any:
+        asked = (thread, count, *documents_of(user), user)
+        return read_context(await (await self._run(CONTEXT, asked)).fetchall())
+
 
 def fill(url: str, population: Population) -> None:
     """A database with these tables and conversations."""
@@ -152,5 +176,8 @@ def fill(url: str, population: Population) -> None:
                 for seq, body in enumerate(bodies, 1):
                     rows.write_row((thread, seq, body))
         with cursor.copy("COPY documents FROM STDIN") as rows:
-            for n in range(population.users if population.profiles else 0):
-                rows.write_row((population.user(n), 1, encode(profile(n))))
+            for id_, value in documents(population):
+                rows.write_row((id_, 1, value))
+        with cursor.copy("COPY work FROM STDIN") as rows:
+            for each in work(population):
+                rows.write_row(each)

@@ -11,9 +11,9 @@ import redis
 import redis.asyncio
 from redis.exceptions import WatchError
 
-from bench.contestants.raw import decode, encode
+from bench.contestants.raw import decode, documents, encode, work
 from bench.contestants.shape import Awaited, Blocking
-from bench.conversations import Change, Message, Population, Turn, profile, turn
+from bench.conversations import Change, Message, Population, Turn, turn
 
 POOL = 32  # connections of an event loop: fewer and more were slower on 2 cores
 RETAIN = 30 * 86_400
@@ -34,6 +34,22 @@ def log(thread: str) -> str:
 
 def document(user: str) -> str:
     return f"user:{user}"
+
+
+def ask_context(pipe: Any, thread: str, user: str, count: int) -> None:
+    """One transaction, and so one round trip and one moment."""
+    pipe.lrange(log(thread), -count, -1)
+    pipe.mget(document(user), document(f"{user}/settings"))
+    pipe.hgetall(f"work:{user}")
+
+
+def read_context(found: Any) -> Any:
+    messages, documents, working = found
+    return (
+        [decode(body) for body in messages],
+        [decode(value) for value in documents],
+        {id_: decode(state) for id_, state in working.items()},
+    )
 
 
 class RawRedis(Blocking):
@@ -77,6 +93,11 @@ class RawRedis(Blocking):
                     return
                 except WatchError:
                     continue
+
+    def context(self, thread: str, user: str, count: int) -> Any:
+        with self._client.pipeline() as pipe:
+            ask_context(pipe, thread, user, count)
+            return read_context(pipe.execute())
 
 
 class SafeRedis(RawRedis):
@@ -139,6 +160,11 @@ class RawRedisAsync(Awaited):
                 except WatchError:
                     continue
 
+    async def context(self, thread: str, user: str, count: int) -> Any:
+        async with self._client.pipeline() as pipe:
+            ask_context(pipe, thread, user, count)
+            return read_context(await pipe.execute())
+
 
 class SafeRedisAsync(RawRedisAsync):
     """With a key and an expiry."""
@@ -162,7 +188,8 @@ def fill(url: str, population: Population) -> None:
     for thread, _user, history in population.owners():
         bodies = [encode(message) for n in range(history // 2) for message in turn(n)]
         client.rpush(log(thread), *bodies)
-    if population.profiles:
-        for number in range(population.users):
-            client.set(document(population.user(number)), encode(profile(number)))
+    for id_, value in documents(population):
+        client.set(document(id_), value)
+    for user, id_, state in work(population):
+        client.hset(f"work:{user}", id_, state)
     client.close()

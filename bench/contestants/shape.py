@@ -4,6 +4,9 @@ A contestant opens a file that was filled for its layout, and offers a few calls
 takes ids and plain values and does all that an application would: JSON included, one durable
 transaction a write. Blocking contestants are called from several threads at once, the others
 from several tasks of one event loop.
+
+Some also offer `context(thread, user, count)`: the newest messages, the user's two documents and
+their unfinished work, of one moment and in one round trip.
 """
 
 from __future__ import annotations

@@ -36,7 +36,10 @@ def figures(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     page.write_text("before\n<!-- figures: begin --><!-- figures: end -->\nafter\n", "utf-8")
     done = bench(*small, "--only", only, *on, "--json", str(path), "--page", str(page))
     assert done.returncode == 0, done.stderr
-    assert "| full context / last 20 | stateward |" in page.read_text("utf-8")
+    assert (
+        "| full context, 1 caller, history 100 | stateward / apsw on a worker |"
+        in page.read_text("utf-8")
+    )
     assert "targets met" in done.stdout
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
@@ -58,8 +61,9 @@ def test_every_contestant_is_measured_in_every_cell(figures: dict[str, Any]) -> 
         for callers in (1, 10):
             for name, loop in contestants:
                 assert (work, callers, name, loop) in measured
-    assert ("context", 1, "stateward", "asyncio") in measured
-    assert ("context", 1, "stateward.sync", "threads") in measured
+    for name, loop in contestants:
+        has_context = name not in ("sqlite3", "aiosqlite")
+        assert (("context", 1, name, loop) in measured) == has_context
 
 
 def test_a_cell_has_a_figure_for_each_round(figures: dict[str, Any]) -> None:
@@ -74,13 +78,13 @@ def test_each_target_is_judged_by_a_number(figures: dict[str, Any]) -> None:
     rows = {(row["what"], row["who"]): row for row in figures["rows"]}
     assert ("append a turn, 1 caller, history 100", "stateward / aiosqlite") in rows
     assert ("last 20, 1 caller, history 100", "stateward.sync / apsw, blocking") in rows
-    assert ("full context / last 20", "stateward") in rows
+    assert ("full context, 1 caller, history 100", "stateward / apsw on a worker") in rows
+    assert ("full context, 1 caller, history 100", "stateward (redis) / redis-py") in rows
     assert ("four processes, one file: append p99", "stateward") in rows
     assert ("stored bytes / bytes of JSON", "stateward") in rows
     append = "append a turn, 1 caller, history 100"
     assert (append, "stateward (redis) / redis-py") in rows
     assert (append, "stateward.sync (redis) / redis-py, key and expiry, blocking") in rows
-    assert ("full context / last 20", "stateward (redis)") in rows
     assert ("memory / bytes of JSON", "stateward (redis)") in rows
     assert ("import, beyond asyncio and msgspec", "stateward") in rows
     for row in rows.values():
@@ -116,7 +120,9 @@ def test_postgresql_is_measured_beside_its_driver(tmp_path: Path) -> None:
             assert {(work, 1, name, loop), (work, 10, name, loop)} <= measured
     rows = {(row["what"], row["who"]) for row in figures["rows"]}
     assert ("PostgreSQL: last 20, 1 caller, history 100", "stateward / psycopg pool") in rows
-    assert ("PostgreSQL: full context / last 20", "stateward") in rows
+    context = "PostgreSQL: full context, 1 caller, history 100"
+    assert (context, "stateward / psycopg pool") in rows
+    assert (context, "stateward.sync / psycopg, blocking") in rows
 
 
 def test_checkpoints_of_a_graph_are_measured_by_time_and_bytes(tmp_path: Path) -> None:
