@@ -55,11 +55,19 @@ def test_what_a_child_does_gives_no_lock_of_its_parent_away(
 
 
 @pytest.mark.parametrize("colour", COLOURS)
+def test_whatever_lock_a_thread_held_at_the_fork_the_child_hangs_on_none(
+    start: Start, url: str, colour: str
+) -> None:
+    lines = start("preload", url, colour, "locked").finish(patience=60)
+    assert lines == ["refused", "closed", '{"held": true}']
+
+
+@pytest.mark.parametrize("colour", COLOURS)
 @pytest.mark.parametrize(("moment", "said"), [("busy", "refused"), ("busy-close", "closed")])
 def test_forks_in_the_middle_of_writes_hang_nobody(
     start: Start, url: str, path: Path, colour: str, moment: str, said: str
 ) -> None:
-    lines = start("preload", url, colour, moment).finish()
+    lines = start("preload", url, colour, moment).finish(patience=60)
     assert lines[:-1] == [said] * 8
     with stateward.sync.open(url) as store:
         for place, written in enumerate(json.loads(lines[-1])["written"]):

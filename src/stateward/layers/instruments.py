@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Sequence
 from functools import partial
 from typing import Any
 
+from stateward.errors import StoreMisused
 from stateward.layers.layer import Execute
 from stateward.observe.recorder import Recorder, Tracing
 from stateward.ops import Op, Outcome
@@ -39,6 +40,8 @@ class Instruments:
         start = monotonic()
         try:
             outcomes = await self._below(ops, deadline)
+        except StoreMisused:
+            raise  # nothing was asked of the store; after a fork a lock of these may never be free
         except BaseException as error:
             now = monotonic()
             recorder.failed(ops, error, now - start, now)

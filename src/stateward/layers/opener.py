@@ -127,10 +127,11 @@ class Opener:
         finally:
             self._opening = None
 
-    def check_closing(self) -> None:
-        """Raise if it may not be closed here; closing twice is fine."""
+    def is_ours_to_close(self) -> bool:
+        """Raises if it may not be closed here; closing twice is fine."""
         if not self._closed:
             self._refuse_misuse(asyncio.get_running_loop())
+        return True
 
     async def close(self) -> None:
         """Finish what is under way and let go of everything. Closing twice is fine."""

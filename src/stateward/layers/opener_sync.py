@@ -89,13 +89,15 @@ class Opener:
                 return
         self.engine.close()  # nobody waited for it any more
 
-    def check_closing(self) -> None:
-        """Any thread may close it; in the child of a fork nothing happens."""
+    def is_ours_to_close(self) -> bool:
+        """Any thread may close it. In the child of a fork all of it is the parent's.
+
+        Its locks may be held by threads that do not exist there, so that none may be asked for.
+        """
+        return self._process is None or self._process == opener._process
 
     def close(self) -> None:
         """Finish what is under way and let go of everything. Closing twice is fine."""
-        if self._process is not None and self._process != opener._process:
-            return  # it is the parent's: nothing here is ours to close
         with self._lock:
             if self._closed:
                 return

@@ -211,7 +211,8 @@ class Stack:
 
     async def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""
-        self._opener.check_closing()
+        if not self._opener.is_ours_to_close():
+            return
         if self._residence is not None and self.is_open():
             await self._residence.leave()
         await self._suppression.close()

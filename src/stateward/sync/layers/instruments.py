@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from stateward.errors import StoreMisused
 from stateward.observe.recorder import Recorder, Tracing
 from stateward.ops import Op, Outcome
 from stateward.sync.layers.layer import Execute
@@ -35,6 +36,8 @@ class Instruments:
         start = monotonic()
         try:
             outcomes = self._below(ops, deadline)
+        except StoreMisused:
+            raise  # nothing was asked of the store; after a fork a lock of these may never be free
         except BaseException as error:
             now = monotonic()
             recorder.failed(ops, error, now - start, now)

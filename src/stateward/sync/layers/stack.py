@@ -212,7 +212,8 @@ class Stack:
 
     def close(self) -> None:
         """Finish what is under way, renew nothing any more, let go of everything."""
-        self._opener.check_closing()
+        if not self._opener.is_ours_to_close():
+            return
         if self._residence is not None and self.is_open():
             self._residence.leave()
         self._suppression.close()
