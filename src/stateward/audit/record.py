@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-# 1: without the checks of promises; 2: without questions 27 to 30; 3: what others had and what was
-# missing of one's own were one promise
-FORMAT = 4
+# 1: without the checks of promises; 2: without questions 27 to 30; 3: isolation and completeness
+# were one promise; 4: some promises had other names (former_names.py)
+FORMAT = 5
 
 
 class Sessions(Struct, frozen=True):

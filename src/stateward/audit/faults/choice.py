@@ -21,7 +21,7 @@ def named(text: str | None) -> tuple[str, ...]:
     names = () if text is None else tuple(text.split(","))
     for name in names:
         if name not in NAMES:
-            raise InvalidInput(f"no fault {name!r}; there are: {', '.join(NAMES)}")
+            raise InvalidInput(f"no fault {name!r}; use one of: {', '.join(NAMES)}")
     return names
 
 

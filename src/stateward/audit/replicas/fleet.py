@@ -62,7 +62,7 @@ class Replica:
         self.alive = False
         for waiting in self._asked.values():
             if not waiting.done():
-                waiting.set_exception(Failed(f"replica {self.number} is gone"))
+                waiting.set_exception(Failed(f"replica {self.number} has died"))
                 waiting.exception()  # nobody need ask: it was killed
         self._happened.set()
 
@@ -77,7 +77,7 @@ class Replica:
     def _write(self, said: Any) -> None:
         assert self._process.stdin is not None
         if self._process.stdin.is_closing() or not self.alive:
-            raise Failed(f"replica {self.number} is gone")
+            raise Failed(f"replica {self.number} has died")
         self._process.stdin.write(json.dumps(said).encode() + b"\n")
 
     async def ask(self, do: str, *, patience: float = PATIENCE, **args: Any) -> Any:
@@ -107,7 +107,7 @@ class Replica:
         async with asyncio.timeout(patience):
             while not condition(self.events):
                 if not self.alive:
-                    raise Failed(f"replica {self.number} is gone")
+                    raise Failed(f"replica {self.number} has died")
                 self._happened.clear()
                 await self._happened.wait()
 

@@ -24,7 +24,7 @@ from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
 from stateward.ops import Acquire, Commit, Drop, Entity, Found, Held, List, Listed
 from stateward.world import World
 
-REGISTRY = "stateward-audit"  # the namespace in which audits that are under way are noted
+REGISTRY = "stateward-audit"  # the namespace that lists audits in progress
 PREFIX = "stateward-audit-"  # of an audit's own namespaces and files, and of the ids it writes
 SCHEMA = "stateward_audit_"
 NOTE = "a stateward audit works here; stateward audit clean removes what a killed one left"

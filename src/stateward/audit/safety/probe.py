@@ -132,7 +132,7 @@ class Probe:
             async with self._using, asyncio.timeout(self._stop.seconds):
                 settings = (await self._store.describe()).settings
         except (StatewardError, TimeoutError):
-            return ""  # the looks tell whether it answers
+            return ""  # the probe itself shows whether it answers
         lag = settings.get("replication_lag_bytes") or 0
         if lag > self._stop.lag_bytes:
             return (

@@ -4,7 +4,7 @@
     DELETE /{namespace}               removes all that was written there
     POST   /{namespace}/threads/{id}  messages as NDJSON, all or none; Idempotency-Key, Fence-Token
     GET    /{namespace}/threads/{id}  the same, oldest first; ?last=N
-    GET    /{namespace}/users/{id}    the document, its version as ETag; {} and "0" of nobody
+    GET    /{namespace}/users/{id}    the document, its version as ETag; {} and "0" if unknown
     PUT    /{namespace}/users/{id}    If-Match; 412 if it has another version by now
     POST   /{namespace}/claims/{id}   take, renew, settle or give up a claim
 
@@ -129,7 +129,7 @@ class HttpMemory:
                 await asyncio.sleep(random.uniform(0.0, AGAIN))
             else:
                 return
-        raise VersionConflict(f"{TRIES} others were faster")
+        raise VersionConflict(f"{TRIES} concurrent writers were faster")
 
     async def run_once(self, task: str, function: Callable[[], Any]) -> Any:
         return await self._once(f"task/{task}", function)

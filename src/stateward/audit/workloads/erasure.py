@@ -21,14 +21,14 @@ TAILS = ("", "1", "A", "a", "ab", "%", "_", "*", "?", "/x", ":x", " ", "é")  # 
 ERASED = ("a", "%", "*")  # of these people
 WRITTEN = 40  # messages an append
 
-GONE = "gone at once"
-FRESH = "gone for a new process"
-OTHERS = "others stay"
-TRACES = "nothing of it is stored"
-ANEW = "a new beginning"
-BACKUP = "a backup made afterwards"
-KEPT = "turns kept for later"
-FILES = "nothing of it in the server's files"
+GONE = "gone immediately"
+FRESH = "gone in a new process"
+OTHERS = "other people's data stays"
+TRACES = "no trace in the store"
+ANEW = "id used again"
+BACKUP = "a later backup"
+KEPT = "spilled turns"
+FILES = "no trace in the server's files"
 AWAY = "-away"  # the tail of whoever is erased while a replica keeps a turn of theirs
 
 
@@ -109,7 +109,7 @@ async def _search_files(stage: Stage, erased: list[str]) -> list[dict[str, Any]]
     if not everywhere[0]:
         return []  # what is there for certain is not found: it is stored in another form
     for found in everywhere[1:]:
-        done = "erase a person, have the server write its files anew, search them"
+        done = "erase a person, make the server rewrite its files, search them"
         trials.hold(FILES, not found, done, "found nowhere", ", ".join(found)[:300])
     return trials.plain()
 
@@ -184,7 +184,7 @@ async def wait_for_the_spared(memory: Memory, tell: Any, base: str, seconds: flo
 
 async def look_for_kept(memory: Memory, tell: Any, base: str) -> list[dict[str, Any]]:
     trials = Trials()
-    done = "keep a turn for later, erase its person elsewhere, let the replica reach the store"
+    done = "spill a turn, erase its person elsewhere, reconnect the replica to the store"
     try:
         found = len(await within(memory.load(threads(base, AWAY)[0])))
         trials.hold(KEPT, not found, done, "no message", f"{plural(found, 'message')}")
@@ -214,7 +214,7 @@ async def look(
         promise = (FRESH if by == "a new process" else GONE) if gone else OTHERS
         whole = [LONG, 1, 1] if users else [LONG, 1]
         expected = [0] * len(whole) if gone else whole
-        done = f"erase …{' and …'.join(erased) or 'nobody'}; what {by} finds of …{tail}"
+        done = f"erase …{' and …'.join(erased) or 'no one'}; what {by} finds of …{tail}"
         try:
             found = await _there(memory, base, tail, users)
         except Exception as error:
@@ -253,5 +253,5 @@ async def begin_anew(memory: Memory, tell: Any, base: str, tail: str) -> list[di
         found = [str(each.get("content")) for each in await within(memory.load(thread))]
         trials.compare(ANEW, done, ["anew"], found[:20])
     except Exception as error:
-        trials.differ(ANEW, done, "what was said since", words(error))
+        trials.differ(ANEW, done, "only what was said since", words(error))
     return trials.plain()

@@ -234,7 +234,7 @@ async def _write_elsewhere(stage: Stage, thread: str, stored: list[float]) -> No
             stored.append(time.monotonic())
             await asyncio.sleep(0.3)
     except Failed as error:
-        stage.say(f"nothing more is written elsewhere: {error}")
+        stage.say(f"the other replica stopped writing: {error}")
     finally:
         await stage.fleet.end(other)
 
@@ -261,10 +261,10 @@ async def _until_all_was_asked(stage: Stage, replica: Replica, least: float) -> 
             max(stage.sizes.outage, least) + HUNG,
         )
     except (Failed, TimeoutError) as error:
-        stage.say(f"the replica did not go on: {error}")
+        stage.say(f"the replica did not continue: {error}")
 
 
-WORKLOAD = Workload("outage", "threads", "taking the store away", conduct, unwatched=True)
+WORKLOAD = Workload("outage", "threads", "making the store unavailable", conduct, unwatched=True)
 
 
 # --- in a replica -----------------------------------------------------------------------

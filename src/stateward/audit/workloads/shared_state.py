@@ -50,4 +50,4 @@ async def _all(replicas: list[Replica], method: str, *args: Any) -> list[tuple[R
     return list(zip(replicas, said, strict=True))
 
 
-WORKLOAD = Workload("sharing", "threads", "writing here, reading there", conduct)
+WORKLOAD = Workload("sharing", "threads", "writing in one replica, reading in another", conduct)

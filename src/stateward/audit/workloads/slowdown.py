@@ -44,7 +44,7 @@ async def conduct(stage: Stage) -> None:
     stage.record.costs_by_size = [CostBySize(**each) for each in said]
 
 
-WORKLOAD = Workload("slowdown", "threads", "calls while everything grows", conduct)
+WORKLOAD = Workload("slowdown", "threads", "timing calls while the store grows", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------

@@ -42,11 +42,11 @@ def refusal(messages: list[Message]) -> str:
     open_calls: list[str] = []
     for each in messages:
         if not isinstance(each, dict):
-            return f"{each!r} is no message"
+            return f"{each!r} is not a message"
         answered = each.get("tool_call_id")
         if answered is not None:
             if answered not in open_calls:
-                return f"the result {answered!r} stands without its call"
+                return f"the result {answered!r} has no call before it"
             open_calls.remove(answered)
             continue
         if open_calls:

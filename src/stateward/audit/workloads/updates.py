@@ -26,7 +26,7 @@ async def conduct(stage: Stage) -> None:
     )
 
 
-WORKLOAD = Workload("updates", "users", "updating one user from all sides", conduct)
+WORKLOAD = Workload("updates", "users", "updating one user concurrently", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------

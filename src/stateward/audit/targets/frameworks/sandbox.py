@@ -118,8 +118,8 @@ class SchemaSandbox(Sandbox):
                     await connection.execute(f"COMMENT ON SCHEMA \"{self.schema}\" IS '{MARK}'")
             except psycopg.errors.DuplicateSchema as error:
                 raise InvalidInput(
-                    f"the schema {self.schema!r} already exists: an audit works in a schema of "
-                    "its own; leave --namespace out"
+                    f"the schema {self.schema!r} already exists: an audit works in a "
+                    "separate schema; leave --namespace out"
                 ) from error
             except psycopg.errors.InsufficientPrivilege as error:
                 raise InvalidInput(
