@@ -144,17 +144,17 @@ bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.
 	@$(BIN)/python -m bench.repeats $(ARGS)
 
 demo: $(DEMO_STAMP) ## a support agent with three replicas on one SQLite file, offline
-	@$(LIGHT)/bin/python examples/demo.py $(ARGS)
+	@$(LIGHT)/bin/python tools/demo.py $(ARGS)
 
 $(DASHBOARD_STAMP): $(LIGHT_STAMP)
 	@$(LIGHT_PIP) install -c constraints.txt -e ".[server,cron]"
 	@touch $(DEMO_STAMP) $@
 
-# The day is made anew each time: what it shows are the last 24 hours.
+# A new day each time, because the dashboard shows the last 24 hours.
 DAY := $(or $(TMPDIR),/tmp)/stateward-dashboard-$(shell id -u).db
-dashboard: $(DASHBOARD_STAMP) ## the dashboard of a store with a day of made-up life in it
+dashboard: $(DASHBOARD_STAMP) ## the dashboard, with a generated day of data
 	@rm -f $(DAY) $(DAY)-wal $(DAY)-shm
-	@$(LIGHT)/bin/python examples/dashboard.py $(DAY)
+	@$(LIGHT)/bin/python tools/shop_day.py $(DAY)
 	@$(LIGHT)/bin/python -m stateward ui sqlite:///$(DAY) $(ARGS)
 
 audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")

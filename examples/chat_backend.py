@@ -73,7 +73,7 @@ async def chat(
     """Answer a request once, however often it is delivered, and by whichever worker."""
     thread, saved = store.thread(session, user=user), "before"
     async with thread.turn(key=idempotency_key, last=20, alone=True, ttl=3) as turn:
-        if turn.answer is None:  # nobody has answered this request yet
+        if turn.answer is None:  # this request has not been answered yet
             question = {"role": "user", "content": asked.text}
             # What cannot be read is not empty: the model is told, and tells the user.
             history = None if turn.window is None else turn.messages

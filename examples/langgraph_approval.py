@@ -47,7 +47,7 @@ def think(state: MessagesState) -> dict:
 
 
 def approve(state: MessagesState) -> Command:
-    """Ask a person about each call. The run ends here, and goes on when there is an answer."""
+    """Ask a person about each call. The run ends here, and resumes when there is an answer."""
     (call,) = state["messages"][-1].tool_calls
     if interrupt({"allow": call["name"], **call["args"]}):
         return Command(goto="tools")

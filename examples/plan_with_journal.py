@@ -42,11 +42,11 @@ async def do(task: str) -> dict:
 async def worker() -> None:
     async with stateward.open(URL) as store:
         journal = store.journal(PLAN)
-        for wait in (0, None):  # first what is free, then what somebody else has begun
+        for wait in (0, None):  # first free tasks, then those that another worker has claimed
             for task, known in (await journal.fold(plan, {})).state.items():
                 if known is not None:
                     continue
-                try:  # one worker at a time; the result is recorded, whoever asks again
+                try:  # one worker at a time; later callers get the recorded result
                     result = await store.once(f"{PLAN} {task}", do, task, ttl=TTL, wait=wait)
                 except stateward.LeaseHeld:
                     continue

@@ -4,7 +4,7 @@
     python queue_worker.py
 
 The queue delivers an order until it is acknowledged, as SQS, RabbitMQ and Redis Streams do. One
-worker is killed with `kill -9` right after it has charged a card. Nobody knows then whether the
+worker is killed with `kill -9` right after it has charged a card. Then it is unknown whether the
 bank has the money: so the next worker asks the bank, and does not charge again.
 """
 
@@ -42,7 +42,7 @@ def charge(order: str) -> str:
 
 
 def look(effect: stateward.EffectInfo) -> stateward.Done | stateward.NotDone:
-    """Ask the bank what became of a charge that nobody knows the end of."""
+    """Ask the bank whether a charge with an unknown outcome was made."""
     for line in charges():
         key, _, order = line.partition(" ")
         if key == effect.key:
