@@ -27,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest -q --no-header
 AGAIN := $(BIN)/python tools/once_more.py
 
 # Whatever the caller's shell carries must not leak into the tools. Without bytecode every process
-# that a test starts would compile the package anew, and that takes longer than most of them run.
+# that a test starts would compile the package again, and that takes longer than most of them run.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONHASHSEED := 0
 
@@ -74,19 +74,19 @@ lint: $(STAMP) ## ruff: rules and format
 types: $(STAMP) ## mypy --strict on src and tools
 	@$(BIN)/mypy --no-error-summary
 
-sync: $(STAMP) ## write src/stateward/sync anew from the async sources
+sync: $(STAMP) ## generate src/stateward/sync from the async sources
 	@$(BIN)/python tools/async_to_sync.py
 
 drift: $(STAMP) ## fail if src/stateward/sync is not what the generator writes
 	@$(BIN)/python tools/async_to_sync.py --check
 
-completions: $(STAMP) ## write the shells' completion scripts anew from the commands' options
+completions: $(STAMP) ## generate the shell completion scripts from the command options
 	@$(BIN)/python tools/completions.py
 
-client: $(STAMP) ## write the TypeScript client's types anew from the OpenAPI document
+client: $(STAMP) ## generate the TypeScript client's types from the OpenAPI document
 	@$(BIN)/python tools/typescript.py
 
-langgraph-server: $(STAMP) ## LangGraph's development server, which has requirements of its own
+langgraph-server: $(STAMP) ## LangGraph's development server, which has its own requirements
 	@$(BIN)/python tools/langgraph_server.py
 
 node: $(STAMP) ## the compiler and the generator of the TypeScript client, from npm

@@ -378,9 +378,9 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         growing=Growing(100, 0, 1_000_000, None, 30, 1000, 20, 1_200_000))),
     ("growth", "unknown", "in a long conversation was not measured", changes(
         growing=Growing(100, 0, 100_000, None))),
-    ("growth", "fail", "12.0 times the room with 1,000 messages", changes(
+    ("growth", "fail", "12.0 times the space with 1,000 messages", changes(
         growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 12_000))),
-    ("growth", "warn", "6.0 times the room", changes(
+    ("growth", "warn", "6.0 times the space", changes(
         growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 6_000))),
     ("growth", "fail", "full in 1 day", changes(
         growing=Growing(100, 0, 100_000, 10_100_000, 30, 1000, 20, 100_000 + 20 * 6_000))),

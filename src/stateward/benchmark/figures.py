@@ -23,7 +23,7 @@ BY_HISTORY = ("append", "last", "context")  # what a longer history could make s
 
 
 class FigureCell(Struct, frozen=True, order=True):
-    """One thing that is measured: what is asked, by how many at once, on how long a history."""
+    """One measurement: which call, by how many concurrent callers, on how long a history."""
 
     operation: str
     conversations: int

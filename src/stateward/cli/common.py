@@ -110,7 +110,7 @@ def who(options: argparse.Namespace) -> str:
 
 
 def confirm(options: argparse.Namespace, what: str) -> None:
-    """Ask before something is changed; where nobody can be asked, that takes `--yes`."""
+    """Ask before something is changed; where no one can be asked, that takes `--yes`."""
     if options.yes:
         return
     if not sys.stdin.isatty():

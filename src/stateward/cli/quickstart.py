@@ -119,7 +119,7 @@ def url_of(engine: str) -> EngineURL:
 
 
 def refuse_unreached(url: EngineURL) -> None:
-    """Before anything is written: an agent would go on without its store, and keep its turns."""
+    """Before anything is written: an agent would continue without its store, and keep its turns."""
     store = sync.open(url.text, spill=False, heartbeat=None)
     try:
         health = store.health()
@@ -144,7 +144,7 @@ def frameworks_listed() -> dict[str, str]:
 
 
 def choose(yes: bool, question: str, form: str, listed: Mapping[str, str]) -> str:
-    """What somebody at the terminal chooses: a name, or whatever else was typed."""
+    """What someone at the terminal chooses: a name, or whatever else was typed."""
     names = list(listed)
     if yes:
         return names[0]
@@ -185,7 +185,7 @@ def write(path: Path, framework: StarterFramework, url: EngineURL) -> int:
 
 
 def is_secret(url: EngineURL) -> bool:
-    """Whether it logs somebody in."""
+    """Whether it logs someone in."""
     return "@" in url.text or "password" in url.options
 
 

@@ -68,7 +68,7 @@ def forked_orders(lists: Lists) -> Iterator[Anomaly]:
 
 
 def garbage(lists: Lists) -> Iterator[Anomaly]:
-    """A value that nobody appended, or that a failed transaction did."""
+    """A value that no one appended, or that a failed transaction did."""
     for key in lists.order:
         for number, values in lists.odd(key):
             for value in values:
@@ -109,7 +109,7 @@ def lost_appends(lists: Lists) -> Iterator[Anomaly]:
 
 
 def stale_reads(lists: Lists) -> Iterator[Anomaly]:
-    """A read without what somebody already knew to be there when it began."""
+    """A read without what someone already knew to be there when it began."""
     for key, order in lists.sound():
         known = [(inf, -1)] * (len(order) + 1)  # by length: since when, and by whom
         for place, value in enumerate(order):

@@ -223,7 +223,7 @@ class LinkFault:
         elif self._kind == "exhaust":
             proxy.most = 1
             proxy.cut(but=1)
-            # Whoever needs but one goes on with that: then it was met too, and does no harm.
+            # Whoever needs but one continues with that: then it was met too, and does no harm.
             self._touched = proxy.touched - (1 if proxy.connections else 0)
         elif self._kind == "refuse":
             proxy.refusing = True

@@ -80,7 +80,7 @@ def history(record: Record, limits: Thresholds) -> Finding | None:
         Evidence("more with a long history", round(times, 1), "times"),
     )
     said = (
-        f"a turn takes {times:.1f} times the room with {seen.long:,} messages "
+        f"a turn takes {times:.1f} times the space with {seen.long:,} messages "
         f"({long:,.0f} bytes) as with about {seen.usual:,}"
     )
     remedy = "Store each message once, not the whole conversation again with every turn."

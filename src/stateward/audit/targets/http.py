@@ -58,7 +58,7 @@ class Unavailable(Answered):
 
 
 class HttpMemory:
-    """The routes as a memory. Plain calls block, each thread on a connection of its own."""
+    """The routes as a memory. Plain calls block, each thread on its own connection."""
 
     unavailable = (OSError, TimeoutError, http.client.HTTPException, Unavailable)
 
@@ -118,7 +118,7 @@ class HttpMemory:
     # --- made of the routes -------------------------------------------------------------
 
     async def update_user(self, user: str, change: Callable[[Json], Any]) -> None:
-        """Read, change, and write for the version that was read, until nobody was faster."""
+        """Read, change, and write for the version that was read, until no one was faster."""
         for _ in range(TRIES):
             value, version = await asyncio.to_thread(self.get_user, user)
             changed = change(value)

@@ -116,7 +116,7 @@ class RedisDocument(NaiveMemory):
     """GET, change, SET of one document an agent."""
 
     needs_url = True
-    seconds: ClassVar[int] = 3600  # after which a server forgets what nobody removed
+    seconds: ClassVar[int] = 3600  # after which a server forgets what no one removed
 
     def __init__(self, target: AuditTarget) -> None:
         super().__init__(target)

@@ -64,7 +64,7 @@ def _stored(long: bool) -> list[dict[str, Any]]:
 
 
 async def talk(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
-    """One turn after the other, each of which must be in the context at once."""
+    """One turn after the other, each of which must be in the context immediately."""
     trials = Trials()
     await within(memory.append(thread, [SYSTEM], "system"))
     for number, turn in enumerate(_turns()):

@@ -1,4 +1,4 @@
-"""Changes of one user's state: large ones, many fields at once, and ones that fail."""
+"""Changes of one user's state: large ones, many fields at the same time, and ones that fail."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def fill(memory: Memory, tell: Any, user: str, fields: int) -> None:
 
 
 async def write(memory: Memory, tell: Any, user: str, who: int, begin: float) -> dict[str, Any]:
-    """Counts in a field of its own and in one of all; what was acknowledged, by field."""
+    """Counts in its own field and in one of all; what was acknowledged, by field."""
     acknowledged = failed = 0
     halves: list[str] = []  # looks at which an update was there in part
 

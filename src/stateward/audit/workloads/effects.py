@@ -29,7 +29,7 @@ async def conduct(stage: Stage) -> None:
     keys, patience = stage.provides("effects"), max(LEAST, stage.sizes.recovery)
     names = iter(stage.names("act", 8))
     looked = _Looked(trials, keys, patience)
-    # Each of them waits for the work of a process that is gone, so all of them do at once.
+    # Each of them waits for the work of a process that is gone, so they do it concurrently.
     waiting = {
         "kill the worker before its tool acts": _killed(looked, before, one, next(names), "began"),
         "kill it as soon as its tool has acted": _killed(looked, after, one, next(names), "acted"),
@@ -100,7 +100,7 @@ async def _killed(
     moment = "before its tool acts" if when == "began" else "as soon as its tool has acted"
     done = f"kill {what} {moment}, ask for the work in another replica"
     if said["error"]:
-        # Told, and somebody can look after it: that is not silence.
+        # Told, and someone can look after it: that is not silence.
         told = "did not finish" not in said["error"]
         looked.trials.hold(ACTS, told, done, "it is done, or an error says so", said["error"])
         return

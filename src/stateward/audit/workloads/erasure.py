@@ -1,4 +1,4 @@
-"""A person is erased: gone from every replica and from what is stored, and nobody else is."""
+"""A person is erased: gone from every replica and from what is stored, and no one else is."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def conduct(stage: Stage) -> None:
 async def _kept_meanwhile(
     stage: Stage, other: Replica, base: str
 ) -> tuple[list[dict[str, Any]], bool]:
-    """A replica that cannot reach the store keeps a turn; the person is erased meanwhile.
+    """A replica that cannot reach the store keeps a turn; the person is erased in the meantime.
 
     What became of it; and whether it kept the turn at all, as not every memory does.
     """
@@ -101,7 +101,7 @@ async def _kept_meanwhile(
 
 
 async def _search_files(stage: Stage, erased: list[str]) -> list[dict[str, Any]]:
-    """In those of a server of the audit's own, once it has written them anew."""
+    """In those of a server of the audit's own, once it has written them again."""
     if stage.server_files is None:
         return []
     trials, seed = Trials(), stage.record.seed
@@ -138,7 +138,7 @@ def threads(base: str, tail: str) -> list[str]:
 
 
 def secret(seed: int, tail: str) -> str:
-    """What nobody else has ever said."""
+    """What no one else has ever said."""
     return f"{random.Random(f'{seed}/secret/{tail}').getrandbits(96):024x}"
 
 
@@ -158,7 +158,7 @@ async def write(memory: Memory, tell: Any, base: str, seed: int, users: bool) ->
 
 
 async def say(memory: Memory, tell: Any, base: str, seed: int, number: int) -> list[str]:
-    """Turns of somebody who is erased and of somebody who is not, at once: stored, or kept?"""
+    """Concurrent turns of a person who is erased and of one who is not: stored, or spilled?"""
     texts = {thread: f"{secret(seed, AWAY)} {number}" for thread in threads(base, AWAY)}
     texts[f"{base}-spared"] = f"spared {number}"
 
@@ -173,7 +173,7 @@ async def say(memory: Memory, tell: Any, base: str, seed: int, number: int) -> l
 
 
 async def wait_for_the_spared(memory: Memory, tell: Any, base: str, seconds: float) -> bool:
-    """Whether what was kept for somebody else has come."""
+    """Whether what was kept for someone else has come."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if len(await within(memory.load(f"{base}-spared"))) == 2:

@@ -22,8 +22,8 @@ TTL = 20.0  # of all others
 SOON = 4.0  # seconds in which a lock that is free is got
 AFTER_A_KILL = 8.0  # seconds in which that of a killed holder is
 NEAR = ("A", "", "ab", "a ", "a/b", "a_b", "á")  # what ids end with that look like one with "a"
-FENCED = 8  # conversations in which a former holder goes on writing
-WRITERS = 3  # at once in each of them
+FENCED = 8  # conversations in which a former holder continues writing
+WRITERS = 3  # concurrent ones in each of them
 WRITING = 4.0  # seconds for which he does, at most
 
 
@@ -50,7 +50,7 @@ async def conduct(stage: Stage) -> None:
 
 
 async def _let_go(one: Replica, other: Replica, thread: str, trials: Trials) -> bool:
-    """A lock that was let go of, be it by an error, is free at once."""
+    """A lock that was let go of, be it by an error, is free immediately."""
     good = True
     for fail in (False, True):
         how = "leave its block with an error" if fail else "leave its block"
@@ -96,7 +96,7 @@ async def _one_at_a_time(
 
 
 async def _as_long_as_asked(one: Replica, other: Replica, thread: str, trials: Trials) -> None:
-    """And meanwhile the lock of another conversation is free."""
+    """And in the meantime the lock of another conversation is free."""
     base, thread = thread, f"{thread}a"
     holding = one.send("exclusion:hold", thread=thread, ttl=LASTING, seconds=HELD)
     await one.until(lambda events: any(e.get("held") == thread for e in events))
@@ -137,7 +137,7 @@ async def _killed(killed: Replica, other: Replica, thread: str, trials: Trials) 
 async def _paused(
     paused: Replica, second: Replica, third: Replica, thread: str, trials: Trials
 ) -> None:
-    """He lets go of a lock that has become another's meanwhile."""
+    """He lets go of a lock that has become another's in the meantime."""
     promise = "a former holder cannot release it"
     late = paused.send("exclusion:hold_until_told", thread=thread, ttl=SHORT)
     await paused.until(lambda events: any(e.get("held") == thread for e in events))
@@ -211,7 +211,7 @@ async def hold(
     within: float = SOON,
     fail: bool = False,
 ) -> dict[str, Any]:
-    """When the lock was entered and left. One that is refused at once is asked for again."""
+    """When the lock was entered and left. One that is refused immediately is asked for again."""
     said: dict[str, Any] = {"entered": None, "left": None, "error": "the lock was not acquired"}
     said["asked"] = time.monotonic()
     end = time.monotonic() + within

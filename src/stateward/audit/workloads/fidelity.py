@@ -35,7 +35,7 @@ NAMED = ("role", "content")  # fields that every message has
 async def conduct(stage: Stage) -> None:
     (base,), seed = stage.names("fidelity", 1), stage.record.seed
     asked: dict[str, Any] = {"base": base, "seed": seed, "users": stage.provides("users")}
-    # Where others' state may be, only ids that nobody else uses.
+    # Where others' state may be, only ids that no one else uses.
     asked |= {"bare": stage.is_apart, "patience": PATIENCE}
     writers = await stage.fleet.start(WRITERS, fresh=True)
     written, said = [], []
@@ -85,7 +85,7 @@ def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSam
         said = [{"role": "user", "content": odd.label, "value": odd.value}]
         size = len(repr(odd.value))
         found.append((size, "values", "", odd, said, {"value": odd.value}))
-        if isinstance(odd.value, dict):  # as fields of their own, too
+        if isinstance(odd.value, dict):  # as their own fields, too
             fields = odd._replace(label=f"{odd.label}, as separate fields")
             own = {name: value for name, value in odd.value.items() if name not in NAMED}
             said = [{"role": "user", "content": odd.label, **own}]

@@ -1,4 +1,4 @@
-"""Many people at once in every replica: nobody gets another's state, also after errors."""
+"""Many people at the same time in every replica: no one gets another's state, also after errors."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ async def _person(
 
 
 def _foreign(texts: list[str], person: str) -> list[str]:
-    """What somebody else has said."""
+    """What someone else has said."""
     return [text for text in texts if not text.startswith(f"{person} ")]
 
 
 async def defaults(memory: Memory, tell: Any, ids: list[str], users: bool) -> list[dict[str, Any]]:
-    """What is not there yet is given to everybody anew."""
+    """What is not there yet is given to everybody again."""
     trials = Trials()
     promise = "default values"
     for one, other in pairwise(ids):

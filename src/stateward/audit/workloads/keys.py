@@ -1,4 +1,4 @@
-"""Turns that are delivered again: at once, later, elsewhere, and beside others that look alike."""
+"""Redelivered turns: immediately, later, elsewhere, and beside others with similar keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stateward.audit.workloads.workload import Stage, Workload, until
 
 BETWEEN = 1100  # turns after which the first is delivered again
 BUDGET = 12.0  # seconds for these
-ROUNDS = 25  # of two deliveries at once
+ROUNDS = 25  # of two deliveries at the same time
 
 
 async def conduct(stage: Stage) -> None:
@@ -183,7 +183,7 @@ async def again(
 async def fly(
     memory: Memory, tell: Any, thread: str, count: int, who: int, begin: float
 ) -> list[str]:
-    """Every turn twice at once, by every replica at once."""
+    """Every turn twice, by every replica, concurrently."""
     acknowledged = []
     for number in range(count):
         await until(begin + number * 0.02)

@@ -15,7 +15,7 @@ from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload
 
-WRITERS = 3  # at once in the process that is killed
+WRITERS = 3  # concurrent ones in the process that is killed
 THREADS = 2  # that they write to
 PATIENCE = 30.0  # seconds for the first turns to be acknowledged
 REFUSALS = 50  # errors on end: it takes no turn any more
@@ -163,7 +163,7 @@ async def go_on(
             except Exception as error:
                 tell(failed=turn_name, error=words(error))
                 await asyncio.sleep(0.02)
-            await asyncio.sleep(0)  # a memory that waits for nothing lets nobody else run
+            await asyncio.sleep(0)  # a memory that waits for nothing lets no one else run
             number += 1
 
     async def put() -> None:

@@ -14,7 +14,7 @@ from stateward.audit.workloads.trials import Trials, merged, message_difference,
 from stateward.audit.workloads.workload import Stage, Workload
 
 KILLS = 2
-WRITERS = 3  # at once in a process that is killed
+WRITERS = 3  # concurrent ones in a process that is killed
 LARGE = 20_000  # characters of a tool's result: enough to be torn
 WINDOWED = 5  # turns of the conversation that windows are taken of
 LAST = 20  # messages of the window after a kill

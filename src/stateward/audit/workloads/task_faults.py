@@ -15,7 +15,7 @@ RESULTS: tuple[Any, ...] = (
     None, False, 0, "", [], {}, True, "é😀", 2**53 + 1, 0.123456789012, {"a": [1, {"b": None}]},
     "x" * 5000,
 )  # fmt: skip
-TWINS = 8  # tasks that one replica is asked for twice at once
+TWINS = 8  # tasks that one replica is asked for twice concurrently
 LEAST = 20.0  # seconds that a task of a killed worker is waited for, at least
 SOON = 4.0  # seconds for a task that nothing holds up
 
@@ -26,7 +26,7 @@ async def conduct(stage: Stage) -> None:
     dying = await stage.fleet.start(2, fresh=True)
     names = iter(stage.names("fault", 8))
     patience = max(LEAST, stage.sizes.recovery)
-    # These wait, each for something else, so all of them do at once.
+    # These wait, each for something else, so they do it concurrently.
     dies, died, long, fails, results = (next(names) for _ in range(5))
     waiting = {
         "kill the worker": _killed_meanwhile(dying[0], replicas[1], dies, trials, patience),
@@ -83,7 +83,7 @@ async def _killed_meanwhile(
 async def _killed_afterwards(
     dying: Replica, other: Replica, task: str, trials: Trials, patience: float
 ) -> None:
-    """As soon as the function has ended: whether that was recorded, nobody knows."""
+    """As soon as the function has ended: whether that was recorded, no one knows."""
     dying.send("task_faults:run", task=task, result="done")
     await dying.until(lambda events: any(e.get("ended") == task for e in events))
     await dying.kill()

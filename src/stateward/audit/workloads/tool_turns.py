@@ -10,7 +10,7 @@ Message = dict[str, Any]
 
 
 def call(name: str, count: int = 1) -> Message:
-    """The model asks for so many tools at once."""
+    """The model asks for so many tools in one message."""
     made = [
         {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
         for id in ids(name, count)

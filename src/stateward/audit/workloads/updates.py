@@ -1,4 +1,4 @@
-"""Replicas change one user's state at once."""
+"""Replicas change one user's state concurrently."""
 
 from __future__ import annotations
 

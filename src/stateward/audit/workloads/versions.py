@@ -1,4 +1,4 @@
-"""Writes for versions that are too old, too new, nought and right, alone and many at once."""
+"""Writes with versions that are old, unknown, zero and current, alone and concurrently."""
 
 from __future__ import annotations
 

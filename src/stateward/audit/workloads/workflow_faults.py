@@ -1,4 +1,4 @@
-"""Workflows that are driven again when done, by two at once, after an error, and after kills."""
+"""Workflows driven again when finished, by two replicas, after an error, and after kills."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stateward.audit.workloads.workload import Stage, Workload
 STEPS = ["reserve", "charge", "ship", "notify", "close"]
 ALIKE = ["ship", "Ship", "ship ", "ship1", "ship10", "shipped", "ship/1", "é", "e", "1", "01"]
 TAILS = ("0", "A", "a", " ", "/b", ":b", "_b", "-b", "é", "e", "x" * 100 + "1", "x" * 100 + "2")
-SHARED = 5  # workflows that all replicas drive at once
+SHARED = 5  # workflows that all replicas drive concurrently
 TWICE = [("began", "charge"), ("began", "notify")]  # when two drivers are killed in turn
 LEAST = 20.0  # seconds that a workflow of a killed driver is waited for, at least
 
@@ -200,7 +200,7 @@ async def _failing(one: Replica, other: Replica, id: str, after: _After) -> None
     trials.compare("failed step not recorded as done", f"{done}: steps", STEPS[:3], before)
     again = await _driven(other, id, after.patience)
     ran = _begun(id, other)
-    # A memory may say that the workflow has failed, and that is all; else it must go on.
+    # A memory may say that the workflow has failed, and that is all; else it must continue.
     good = ran == (STEPS[2:] if not again["error"] else ran[:0]) or ran == STEPS[2:]
     trials.hold("failed step not recorded as done", good, f"{done}, and again",
                 f"an error, or {STEPS[2:]}",
@@ -215,7 +215,7 @@ async def _killed(
     after: _After,
 ) -> None:
     for replica, (what, step) in zip(dying, moments, strict=True):
-        # A driver that goes on until the kill arrives would be further than is said.
+        # A driver that continues until the kill arrives would be further than is said.
         stop = step if what == "began" else STEPS[STEPS.index(step) + 1]
         how = {"stop": stop}
         replica.send("workflow_faults:drive", id=id, **how)
@@ -237,7 +237,7 @@ async def _finished(
     after: _After,
     perhaps: bool = False,
 ) -> None:
-    """Another goes on with what is left; `perhaps`: whether the first of that is, nobody knows."""
+    """Another replica continues with what is left; `perhaps`: the first step of it may be done."""
     trials = after.trials
     said = await _driven(replica, id, after.patience)
     ran = _begun(id, replica)
