@@ -113,7 +113,7 @@ def url_of(engine: str) -> EngineURL:
     if engine not in ENGINE_CHOICES:
         raise InvalidInput(
             f"no engine {engine!r}{did_you_mean(engine, ENGINE_CHOICES)}; "
-            f"there are: {', '.join(ENGINE_CHOICES)}, or a store's URL"
+            f"use one of: {', '.join(ENGINE_CHOICES)}, or a store's URL"
         )
     return parse(ENGINE_CHOICES[engine].url)
 

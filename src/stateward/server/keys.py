@@ -71,7 +71,7 @@ def new_key(
     """A key in full, which nothing remembers, and what is stored of it."""
     rate_of(rate, burst)
     if scope not in SCOPES:
-        raise InvalidInput(f"no scope {scope!r}; there are: {', '.join(SCOPES)}")
+        raise InvalidInput(f"no scope {scope!r}; use one of: {', '.join(SCOPES)}")
     id, now = world.new_id(), world.now()
     secret = f"{BEGIN}{id}.{world.new_id()}{world.new_id()}"
     expires = None if lifetime is None else now + lifetime

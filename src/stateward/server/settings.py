@@ -123,7 +123,7 @@ def _resolved(
             found[base] = _of_type(environment[value], known[base].type)
         else:
             raise InvalidInput(
-                f"{where}there is no key {name!r}{did_you_mean(key, known)}; there are: "
+                f"{where}there is no key {name!r}{did_you_mean(key, known)}; use one of: "
                 f"{', '.join(known)}"
             )
     return found
