@@ -34,7 +34,7 @@ def refund(order: str, amount: int) -> str:
 
 
 def scripted_model(state: MessagesState) -> AIMessage:
-    """Stands for your model: it asks for a refund, and then says what came of it."""
+    """Replace it with your model: it asks for a refund, and then reports the result."""
     last = state["messages"][-1]
     if isinstance(last, ToolMessage):
         return AIMessage(f"I am sorry about that. {last.content}.")

@@ -21,7 +21,7 @@ URL = os.environ.get("STATEWARD_URL", "sqlite:///orders.db")
 QUEUE = Path("orders")  # a file for each order that is not acknowledged: your queue goes here
 BANK = Path("bank.txt")  # what was charged: your payment service goes here
 ORDERS = ("o-1", "o-2", "o-3")
-TTL = 1.0  # seconds after which a dead worker's order is anybody's; 30 is a better choice
+TTL = 1.0  # seconds until a dead worker's order is taken over; use 30 in production
 NAME = sys.argv[1] if len(sys.argv) > 1 else ""
 
 

@@ -5,7 +5,7 @@
     POST   /{namespace}/threads/{id}  messages as NDJSON, all or none; Idempotency-Key, Fence-Token
     GET    /{namespace}/threads/{id}  the same, oldest first; ?last=N
     GET    /{namespace}/users/{id}    the document, its version as ETag; {} and "0" if unknown
-    PUT    /{namespace}/users/{id}    If-Match; 412 if it has another version by now
+    PUT    /{namespace}/users/{id}    If-Match; 412 if it has another version
     POST   /{namespace}/claims/{id}   take, renew, settle or give up a claim
 
 `docs/reference/memory.openapi.yaml` says it whole. A claim is what tasks, workflows and locks are
