@@ -294,7 +294,7 @@ class Schemas(Protocol):
 
 
 class SyncEngine(Protocol):
-    """The same contract for blocking callers; any number of threads may call at once."""
+    """The same contract for blocking callers; any number of threads may call concurrently."""
 
     capabilities: Capabilities
 

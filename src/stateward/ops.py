@@ -83,7 +83,7 @@ class NotDroppedSince(Struct, frozen=True, tag=True):
 
 
 class Unheld(Struct, frozen=True, tag=True):
-    """Nobody holds the lease; otherwise the commit is refused with `Held`."""
+    """The lease is free; otherwise the commit is refused with `Held`."""
 
 
 NOWHERE = LogAt(-1)  # no log is there: a commit that checks this asks whether its key is known
@@ -466,7 +466,7 @@ class Conflict(Struct, frozen=True, tag=True):
 
 
 class Held(Struct, frozen=True, tag=True):
-    """Somebody else holds the lease for another `remaining` seconds. Nothing was written."""
+    """Another holder has the lease for another `remaining` seconds. Nothing was written."""
 
     remaining: float
     head: Head

@@ -1,7 +1,7 @@
 """Time, chance and identity, in one place.
 
 Nothing else in Stateward asks the operating system for the time, a random number or a fresh
-id. A test or a simulation passes a `World` of its own and owns all three.
+id. A test or a simulation passes its own `World` and owns all three.
 """
 
 from __future__ import annotations

@@ -30,9 +30,9 @@ class FigureCell(Struct, frozen=True, order=True):
     history: int
 
     def __str__(self) -> str:
-        at_once = f"{self.conversations:,} at once" if self.conversations > 1 else "one caller"
+        callers = f"{self.conversations:,} callers" if self.conversations > 1 else "one caller"
         about = f", {self.history:,} messages" if self.operation in BY_HISTORY else ""
-        return f"{OPERATIONS[self.operation]}, {at_once}{about}"
+        return f"{OPERATIONS[self.operation]}, {callers}{about}"
 
 
 class Slot(Struct):

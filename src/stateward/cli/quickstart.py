@@ -150,7 +150,7 @@ def choose(yes: bool, question: str, form: str, listed: Mapping[str, str]) -> st
         return names[0]
     if not sys.stdin.isatty():
         raise InvalidInput(
-            "nobody is there to answer: pass --engine and --framework, or --yes for the defaults"
+            "there is no terminal to ask: pass --engine and --framework, or --yes for the defaults"
         )
     lines = [f"  {n}  {name:<14} {about}" for n, (name, about) in enumerate(listed.items(), 1)]
     prompt = "\n".join([question, *lines, f"{form} [{names[0]}]: "])

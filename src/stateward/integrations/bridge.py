@@ -266,7 +266,7 @@ class Bridge:
 
     @classmethod
     def at(cls, url: str | None, options: Mapping[str, Any]) -> Self:
-        """A store of its own at a URL, opened in the colour that is asked for."""
+        """Its own store at a URL, async or blocking as asked for."""
         if idle := sorted(name for name in MESSAGES_ONLY if options.get(name) is not None):
             raise InvalidInput(
                 f"{', '.join(idle)}: for messages of threads; it would have no effect here. Leave "

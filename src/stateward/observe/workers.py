@@ -95,7 +95,7 @@ class Workers:
         self._failed = False
 
     def begin(self) -> None:
-        """Keep a file from now on. Does no I/O: a thread of its own does."""
+        """Keep a file from now on. Does no I/O: a separate thread does."""
         with self._lock:
             if not self._name:
                 self._name = f"{os.getpid()}-{self._world.new_id()}{SUFFIX}"

@@ -1,4 +1,4 @@
-"""The door: the one place where it is decided who asks. Nobody is let in unnamed."""
+"""The door: the one place where it is decided who asks. No request passes without one."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
     with Statsd(store, host="127.0.0.1", port=8125):
         ...
 
-A thread of its own sends what has been counted since the last time. An operation never waits for
+A separate thread sends what has been counted since the last time. An operation never waits for
 it: it does not even know of it. If no one listens, the packets are gone, as always with UDP.
 
 Reads go by the names that dashboards of agents use: `agent.state.lookup.success`, `.error`,
