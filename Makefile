@@ -27,7 +27,7 @@ PYTEST := $(BIN)/python -m pytest -q --no-header
 AGAIN := $(BIN)/python tools/once_more.py
 
 # Whatever the caller's shell carries must not leak into the tools. Without bytecode every process
-# that a test starts would compile the package anew, and that takes longer than most of them run.
+# that a test starts would compile the package again, and that takes longer than most of them run.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONHASHSEED := 0
 
@@ -74,19 +74,19 @@ lint: $(STAMP) ## ruff: rules and format
 types: $(STAMP) ## mypy --strict on src and tools
 	@$(BIN)/mypy --no-error-summary
 
-sync: $(STAMP) ## write src/stateward/sync anew from the async sources
+sync: $(STAMP) ## generate src/stateward/sync from the async sources
 	@$(BIN)/python tools/async_to_sync.py
 
 drift: $(STAMP) ## fail if src/stateward/sync is not what the generator writes
 	@$(BIN)/python tools/async_to_sync.py --check
 
-completions: $(STAMP) ## write the shells' completion scripts anew from the commands' options
+completions: $(STAMP) ## generate the shell completion scripts from the command options
 	@$(BIN)/python tools/completions.py
 
-client: $(STAMP) ## write the TypeScript client's types anew from the OpenAPI document
+client: $(STAMP) ## generate the TypeScript client's types from the OpenAPI document
 	@$(BIN)/python tools/typescript.py
 
-langgraph-server: $(STAMP) ## LangGraph's development server, which has requirements of its own
+langgraph-server: $(STAMP) ## LangGraph's development server, which has its own requirements
 	@$(BIN)/python tools/langgraph_server.py
 
 node: $(STAMP) ## the compiler and the generator of the TypeScript client, from npm
@@ -144,17 +144,17 @@ bench-repeats: $(STAMP) ## how well lost context is noticed; ARGS=folder of dev.
 	@$(BIN)/python -m bench.repeats $(ARGS)
 
 demo: $(DEMO_STAMP) ## a support agent with three replicas on one SQLite file, offline
-	@$(LIGHT)/bin/python examples/demo.py $(ARGS)
+	@$(LIGHT)/bin/python tools/demo.py $(ARGS)
 
 $(DASHBOARD_STAMP): $(LIGHT_STAMP)
 	@$(LIGHT_PIP) install -c constraints.txt -e ".[server,cron]"
 	@touch $(DEMO_STAMP) $@
 
-# The day is made anew each time: what it shows are the last 24 hours.
+# A new day each time, because the dashboard shows the last 24 hours.
 DAY := $(or $(TMPDIR),/tmp)/stateward-dashboard-$(shell id -u).db
-dashboard: $(DASHBOARD_STAMP) ## the dashboard of a store with a day of made-up life in it
+dashboard: $(DASHBOARD_STAMP) ## the dashboard, with a generated day of data
 	@rm -f $(DAY) $(DAY)-wal $(DAY)-shm
-	@$(LIGHT)/bin/python examples/dashboard.py $(DAY)
+	@$(LIGHT)/bin/python tools/shop_day.py $(DAY)
 	@$(LIGHT)/bin/python -m stateward ui sqlite:///$(DAY) $(ARGS)
 
 audit: $(AUDIT_STAMP) ## audit the embedded store; leaves audit/report.html (ARGS="redis://… --yes")

@@ -1,7 +1,7 @@
 """A chat backend for production: several workers, retries, kills and outages.
 
     pip install stateward fastapi uvicorn
-    export STATEWARD_METRICS=metrics  # one scrape of /metrics then tells the sums of all workers
+    export STATEWARD_METRICS=metrics  # one scrape of /metrics then has the sums of all workers
     cd examples && uvicorn chat_backend:app --workers 3
 
 It keeps its conversations in `STATEWARD_URL`: a SQLite file unless you say otherwise, or
@@ -36,7 +36,7 @@ app.add_middleware(StoreMiddleware, store=open_store)  # also /live, /ready and 
 
 
 async def signed_in(x_user: Annotated[str, Header()]) -> str:
-    """Who is asking. Stands for your authentication: never believe such a header of a client."""
+    """Who is asking. Replace it with your authentication: never trust such a header of a client."""
     return x_user
 
 
@@ -51,7 +51,7 @@ class Question(BaseModel):
 
 
 async def ask_the_model(history: list[Message] | None, question: Message) -> Message:
-    """Stands for your model: it takes a while, and never says the same thing twice."""
+    """Replace it with your model: it takes a while, and never says the same thing twice."""
     await asyncio.sleep(0.05)
     if history is None:
         seen = "I cannot see our conversation right now, but"
@@ -73,9 +73,9 @@ async def chat(
     """Answer a request once, however often it is delivered, and by whichever worker."""
     thread, saved = store.thread(session, user=user), "before"
     async with thread.turn(key=idempotency_key, last=20, alone=True, ttl=3) as turn:
-        if turn.answer is None:  # nobody has answered this request yet
+        if turn.answer is None:  # this request has not been answered yet
             question = {"role": "user", "content": asked.text}
-            # What cannot be read is not empty: the model is told, and tells the user.
+            # A history that cannot be read is not empty: the model knows, and tells the user.
             history = None if turn.window is None else turn.messages
             answer = await ask_the_model(history, question)
             saved = (await turn.store(question, answer)).status
@@ -85,7 +85,7 @@ async def chat(
 
 
 async def name_it(thread: stateward.Thread, title: str) -> None:
-    """For the sidebar. Not worth an error: the store may be gone by now, or the conversation."""
+    """For the sidebar. Not worth an error if the store is down, or the conversation deleted."""
     with contextlib.suppress(stateward.StoreUnavailable, stateward.InvalidInput):
         await thread.describe(title=title)
 

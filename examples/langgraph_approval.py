@@ -34,7 +34,7 @@ def refund(order: str, amount: int) -> str:
 
 
 def scripted_model(state: MessagesState) -> AIMessage:
-    """Stands for your model: it asks for a refund, and then says what came of it."""
+    """Replace it with your model: it asks for a refund, and then reports the result."""
     last = state["messages"][-1]
     if isinstance(last, ToolMessage):
         return AIMessage(f"I am sorry about that. {last.content}.")
@@ -47,7 +47,7 @@ def think(state: MessagesState) -> dict:
 
 
 def approve(state: MessagesState) -> Command:
-    """Ask a person about each call. The run ends here, and goes on when there is an answer."""
+    """Ask a person about each call. The run ends here, and resumes when there is an answer."""
     (call,) = state["messages"][-1].tool_calls
     if interrupt({"allow": call["name"], **call["args"]}):
         return Command(goto="tools")

@@ -18,7 +18,7 @@ import stateward
 URL = os.environ.get("STATEWARD_URL", "sqlite:///plan.db")
 PLAN = "trip-to-lisbon"
 TASKS = ("flights", "hotel", "restaurant", "weather", "budget")
-TTL = 1.0  # seconds after which a dead worker's task is anybody's; 30 is a better choice
+TTL = 1.0  # seconds until a dead worker's task is taken over; use 30 in production
 NAME = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
@@ -33,7 +33,7 @@ def plan(state: dict, event: dict) -> dict:
 
 
 async def do(task: str) -> dict:
-    """Stands for an agent that works: your model and its tools go here."""
+    """Replace it with your agent: the model and its tools go here."""
     print(f"{NAME} works on {task}", flush=True)
     await asyncio.sleep(60 if NAME == "clumsy" else 0.05)  # clumsy is killed before that is over
     return {"by": NAME, "found": f"the best {task}"}
@@ -42,11 +42,11 @@ async def do(task: str) -> dict:
 async def worker() -> None:
     async with stateward.open(URL) as store:
         journal = store.journal(PLAN)
-        for wait in (0, None):  # first what is free, then what somebody else has begun
+        for wait in (0, None):  # first free tasks, then those that another worker has claimed
             for task, known in (await journal.fold(plan, {})).state.items():
                 if known is not None:
                     continue
-                try:  # one worker at a time; the result is recorded, whoever asks again
+                try:  # one worker at a time; later callers get the recorded result
                     result = await store.once(f"{PLAN} {task}", do, task, ttl=TTL, wait=wait)
                 except stateward.LeaseHeld:
                     continue

@@ -4,7 +4,7 @@
     python queue_worker.py
 
 The queue delivers an order until it is acknowledged, as SQS, RabbitMQ and Redis Streams do. One
-worker is killed with `kill -9` right after it has charged a card. Nobody knows then whether the
+worker is killed with `kill -9` right after it has charged a card. Then it is unknown whether the
 bank has the money: so the next worker asks the bank, and does not charge again.
 """
 
@@ -21,7 +21,7 @@ URL = os.environ.get("STATEWARD_URL", "sqlite:///orders.db")
 QUEUE = Path("orders")  # a file for each order that is not acknowledged: your queue goes here
 BANK = Path("bank.txt")  # what was charged: your payment service goes here
 ORDERS = ("o-1", "o-2", "o-3")
-TTL = 1.0  # seconds after which a dead worker's order is anybody's; 30 is a better choice
+TTL = 1.0  # seconds until a dead worker's order is taken over; use 30 in production
 NAME = sys.argv[1] if len(sys.argv) > 1 else ""
 
 
@@ -42,7 +42,7 @@ def charge(order: str) -> str:
 
 
 def look(effect: stateward.EffectInfo) -> stateward.Done | stateward.NotDone:
-    """Ask the bank what became of a charge that nobody knows the end of."""
+    """Ask the bank whether a charge with an unknown outcome was made."""
     for line in charges():
         key, _, order = line.partition(" ")
         if key == effect.key:

@@ -18,19 +18,15 @@ from stateward.engines.registry import create_engine, parse
 from stateward.world import World
 
 FOLDER = ROOT / "examples"
-COPIED = ("chat_backend", "langgraph_approval", "support_desk", "plan_with_journal", "queue_worker")
 STRICT = ("-W", "error")
 
 # What each prints when all went well, and whether it needs a framework.
 PRINTS = {
-    "demo": ("All of it holds", False),
-    "web_handler": ("all answered, each stored once", False),
     "plan_with_journal": ("✓ 5 tasks done, in 10 events", False),
     "queue_worker": ("✓ 3 orders, each charged once", False),
     "langgraph_approval": ("agent: I am sorry about that. 40 paid back for o-991.", True),
     "support_desk": ("{'name': 'Noor'}; charges: 1; items stored: 14", True),
 }
-TIDY = ("demo", "web_handler")  # those that leave nothing behind
 
 CELLS = """
 import ast, asyncio, json, sys
@@ -79,7 +75,6 @@ def test_an_example_runs_without_the_checkout(
     script, empty = copied(f"{name}.py", tmp_path), tmp_path / "empty"
     empty.mkdir()
     assert expected in run(python, "-I", *STRICT, script, cwd=empty)
-    assert name not in TIDY or list(empty.iterdir()) == []
 
 
 def test_an_approval_is_given_in_another_process_and_counts_once(
@@ -104,10 +99,9 @@ def test_the_chat_backend_answers_a_request_once(framework_python: Path, tmp_pat
     assert again["answer"] == first["answer"] != second["answer"]
 
 
-def test_every_example_to_copy_is_short() -> None:
-    for name in COPIED:
-        lines = (FOLDER / f"{name}.py").read_text("utf-8").splitlines()
-        assert len(lines) <= 120, name
+def test_every_example_is_short_enough_to_copy() -> None:
+    for path in FOLDER.glob("*.py"):
+        assert len(path.read_text("utf-8").splitlines()) <= 120, path.name
 
 
 def test_no_example_needs_the_checkout() -> None:

@@ -1,4 +1,4 @@
-"""The tree keeps to its own rules: rooms, floors and names. Allow-lists here only shrink."""
+"""The tree keeps to its own rules: levels, packages and names. Allow-lists here only shrink."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ ROOT = {
     "wire",
     "world",
 }
-GROUND = (
+BASE = (
     *("ops", "engine", "errors", "records", "codec", "world", "wire", "kinds", "files"),
     "version",
 )
-FLOORS = (
-    GROUND,
+LEVELS = (
+    BASE,
     ("engines",),
     ("observe",),
     ("layers", "volumes"),
@@ -45,7 +45,7 @@ FLOORS = (
     ),
 )
 
-# Jobs that every engine with a store behind it has: whoever knows one finds the way in the others.
+# Jobs that every engine with a store behind it has: know one engine, and you know the others.
 JOBS = {"engine", "settings", "commit", "fetch", "listing", "outcomes", "failures", "describe"}
 STORES = ("sqlite", "postgres", "redis")
 
@@ -63,17 +63,17 @@ def trees() -> dict[str, ast.Module]:
     return found
 
 
-def test_the_root_holds_what_users_import_and_the_ground_floor_and_nothing_else() -> None:
+def test_the_root_holds_what_users_import_and_the_base_level_and_nothing_else() -> None:
     found = {path.stem for path in PACKAGE.glob("*.py")}
     assert found == ROOT
 
 
-def floor_of(name: str) -> int:
-    room = name.split("/", maxsplit=1)[0]
-    for number, rooms in enumerate(FLOORS):
-        if room in rooms:
+def level_of(name: str) -> int:
+    package = name.split("/", maxsplit=1)[0]
+    for number, packages in enumerate(LEVELS):
+        if package in packages:
             return number
-    raise AssertionError(f"{name} stands on no floor: add its room to FLOORS")
+    raise AssertionError(f"{name} is on no level: add its package to LEVELS")
 
 
 def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
@@ -92,14 +92,14 @@ def imported(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, "/".join(inner)
 
 
-def test_a_module_imports_its_own_floor_and_those_below() -> None:
+def test_a_module_imports_from_its_own_level_and_those_below() -> None:
     upwards = [
         f"{name}:{line} imports {target}"
         for name, tree in trees().items()
         for line, target in imported(tree)
         if (PACKAGE / target.split("/")[0]).exists()
         or (PACKAGE / f"{target.split('/')[0]}.py").exists()
-        if floor_of(target) > floor_of(name)
+        if level_of(target) > level_of(name)
     ]
     assert upwards == []
 
@@ -146,14 +146,14 @@ FOREIGN = {
     ("integrations/openai_agents", "_CompactionSnapshot"),
     # ADK keeps the version that a session was read at in this attribute, for services to use.
     ("integrations/google_adk", "_storage_update_marker"),
-    # OpenTelemetry's readers ask an exporter for these two; whoever wraps one must, too. A test of
+    # OpenTelemetry's readers ask an exporter for these two; a wrapper must do so, too. A test of
     # the exporter finds a version of the SDK that keeps them elsewhere.
     ("observe/exporters/otel", "_preferred_temporality"),
     ("observe/exporters/otel", "_preferred_aggregation"),
 }
 
 
-def room(name: str) -> str:
+def package_of(name: str) -> str:
     """The package whose modules may know each other's insides."""
     parts = name.split("/")
     return "/".join(parts[:2]) if parts[0] == "engines" and len(parts) > 2 else parts[0]
@@ -174,7 +174,7 @@ def defined_privately(tree: ast.Module) -> set[str]:
 def test_no_private_attribute_is_used_across_packages() -> None:
     own = defaultdict(set)
     for name, tree in trees().items():
-        own[room(name)] |= defined_privately(tree)
+        own[package_of(name)] |= defined_privately(tree)
     reached = set()
     for name, tree in trees().items():
         for node in ast.walk(tree):
@@ -182,12 +182,12 @@ def test_no_private_attribute_is_used_across_packages() -> None:
                 continue
             of_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
             public = node.attr.startswith("__") or node.attr in ("_replace", "_asdict", "_fields")
-            if not of_self and not public and node.attr not in own[room(name)]:
+            if not of_self and not public and node.attr not in own[package_of(name)]:
                 reached.add((name, node.attr))
     assert reached - FOREIGN == set()
 
 
-# --- one colour or two ------------------------------------------------------------------
+# --- async and blocking ------------------------------------------------------------------
 
 LONGEST = 5  # lines of pure code in a file that has a twin
 

@@ -414,7 +414,7 @@ SUITES = (
         "foreign_langchain",
         LANGCHAIN,
         {
-            "test_model_no_session_id_field_error": "gives the history a table of its own without "
+            "test_model_no_session_id_field_error": "passes the history a custom table without "
             "a column that it needs",
         },
     ),

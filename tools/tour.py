@@ -79,7 +79,7 @@ def served(threads: int, messages: int) -> Iterator[str]:
     """The address of the dashboard of a store with a day in it, and so many conversations more."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "agents.db"
-        made = [sys.executable, str(ROOT / "examples" / "dashboard.py"), str(file)]
+        made = [sys.executable, str(ROOT / "tools" / "shop_day.py"), str(file)]
         subprocess.run([*made, f"--threads={threads}", f"--messages={messages}"], check=True)
         command = [sys.executable, "-m", "stateward", "ui", f"sqlite:///{file}"]
         with subprocess.Popen([*command, "--no-open", "--json"], stdout=subprocess.PIPE) as serving:

@@ -77,7 +77,7 @@ const routes = {
     const space = namespace(ns);
     if (thread(space, id).keys.has(key)) return [204];
     if (fence !== undefined && Number(fence) !== claim(space, `thread/${id}`).token) {
-      return [409, { error: "another holds the lock by now" }];
+      return [409, { error: "another caller holds the lock" }];
     }
     commit({ ns, what: "append", id, key, messages: body.split("\n").filter(Boolean) });
     return [204];
@@ -99,7 +99,7 @@ const routes = {
     const { version } = user(namespace(ns), id);
     const expected = headers["if-match"];
     if (expected !== undefined && expected !== `"${version}"`) {
-      return [412, { error: "it has another version by now" }, "application/json", version];
+      return [412, { error: "it has another version" }, "application/json", version];
     }
     commit({ ns, what: "put", id, text: body, version: version + 1 });
     return [204, undefined, undefined, version + 1];

@@ -302,7 +302,7 @@ def seconds(retain: Retention) -> float | None:
 
 
 def check_ttl(ttl: Any) -> float:
-    """How long a lease lasts that nobody renews."""
+    """How long a lease lasts that no one renews."""
     if type(ttl) not in (int, float) or not SHORTEST_TTL <= ttl <= LONGEST_TTL:
         raise InvalidInput(
             f"ttl is a number of seconds from {SHORTEST_TTL} to {LONGEST_TTL}, not {shown(ttl)}"

@@ -34,15 +34,15 @@ The rules every engine keeps:
     expires in the hands of whoever holds its lease.
 8.  **Leases.** A new token is `max(last + 1, clock in µs)`: it only grows, even over lost
     state. A lease is live while `granted <= now < until`: a clock stepped back must not block
-    for an hour. A fence compares token and nonce; an expired lease that nobody took over still
+    for an hour. A fence compares token and nonce; an expired lease that no one took over still
     fences for its holder.
-9.  **A cancelled caller disturbs nobody.** `execute` may be cancelled at any await: a batch
+9.  **A cancelled caller disturbs no one.** `execute` may be cancelled at any await: a batch
     handed over completes all the same, and no later caller ever sees its replies.
 10. **Values are opaque JSON text**, returned byte for byte. Ids, names, keys and statuses
     are data, never syntax: they may hold any character, NUL included.
 11. **What can be read can be put back.** `Log.whole` reads an entity with all that counts, and
     `Restore` makes it so again, in any engine: the same answers to the same questions, keys, stamps
-    and cursors included. Only the remembered ops stay behind, and leases are nobody's.
+    and cursors included. Only the remembered ops stay behind, and leases are no one's.
 """
 
 from __future__ import annotations
@@ -70,16 +70,16 @@ class Capabilities(Struct, frozen=True):
     """How an engine differs from the others, as data. Code asks this, never the name."""
 
     durable: bool  # an acknowledged commit survives the process
-    shared: bool  # several processes may use the same store at once
+    shared: bool  # several processes may use the same store concurrently
     inline_reads: bool = False  # reads answer without waiting: coalescing them gains nothing
     native_notify: bool = False  # `wait` is woken by the store, not by polling it
     atomic_listing: bool = True  # a listing by owner never misses an existing entity
-    parallel_batches: int = 1  # batches worth having under way at once
+    parallel_batches: int = 1  # batches worth having in flight at the same time
     batch: int = 256  # most operations worth sending in one batch
     page: int = 200  # most entries worth reading in one fetch
     networked: bool = False  # a server that all replicas reach, not a file or memory of one
     snapshots: bool = False  # `snapshot` shows one moment of the whole store
-    purges: bool = False  # `purge` removes a namespace at once, and leaves no marks
+    purges: bool = False  # `purge` removes a namespace immediately, and leaves no marks
     parts: bool = False  # some of it may fail while the rest answers: see `Parted`
     migrates: bool = (
         False  # its URL takes `migrate=off`: then it makes and changes nothing by itself
@@ -140,12 +140,12 @@ class Engine(Protocol):
         """
 
     async def close(self) -> None:
-        """Finish what is under way, then let go of every thread, file and connection."""
+        """Finish what is in progress, then let go of every thread, file and connection."""
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         """Execute a batch in one round trip; outcomes in the order of `ops`.
 
-        `deadline`, by the monotonic clock, is a hint: nobody waits for the answer any longer. An
+        `deadline`, by the monotonic clock, is a hint: no one waits for the answer any longer. An
         engine whose blocking calls could wait for a network gives up by then. One on a
         volume, which belongs to one replica at a time, applies no commit after it: see `volumes`.
         """
@@ -153,7 +153,7 @@ class Engine(Protocol):
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Return when a log may be past its cursor, or after `timeout` seconds.
 
-        Returns at once if one already is. A wake-up is a hint and may be spurious.
+        Returns immediately if one already is. A wake-up is a hint and may be spurious.
         """
 
     async def migrate(self) -> Sequence[str]:
@@ -163,7 +163,7 @@ class Engine(Protocol):
         """Versions, durability, settings and sizes, read from the store itself."""
 
     def sibling(self) -> SyncEngine:
-        """A blocking engine over the same store, with connections of its own. No I/O.
+        """A blocking engine over the same store, with its own connections. No I/O.
 
         Leases are renewed through it, so that a busy event loop or a long queue costs no lease.
         """
@@ -228,7 +228,7 @@ class Snapshots(Protocol):
     def snapshot(self) -> AbstractAsyncContextManager[Reader]:
         """A reader for whom the whole store stands still, from its first look to its last.
 
-        It has a connection of its own, disturbs nobody, and may be used for as long as it
+        It has its own connection, disturbs no one, and may be used for as long as it
         takes to read everything; one caller at a time.
         """
 
@@ -246,7 +246,7 @@ class Purges(Protocol):
         """Remove all that a listing of the namespace shows; returns how many entities that were.
 
         Nothing remembers them afterwards: a write that was delayed until then brings an entity
-        back, and old lease tokens are forgotten. Only for a namespace that nobody uses any more.
+        back, and old lease tokens are forgotten. Only for a namespace that no one uses any more.
         """
 
 
@@ -273,7 +273,7 @@ class Parted(Protocol):
         """Which part an operation is for, as far as is known: a hint, and no I/O.
 
         What is for one part is sent apart from what is for others, so that one that does not answer
-        holds up nobody else.
+        holds up no one else.
         """
 
 
@@ -294,7 +294,7 @@ class Schemas(Protocol):
 
 
 class SyncEngine(Protocol):
-    """The same contract for blocking callers; any number of threads may call at once."""
+    """The same contract for blocking callers; any number of threads may call concurrently."""
 
     capabilities: Capabilities
 

@@ -107,7 +107,7 @@ def read_toml(path: str) -> dict[str, Any]:
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """A file at once, in place of what is there, readable by its owner alone."""
+    """Write a whole file, in place of what is there, readable by its owner alone."""
     file = WholeFile(path)
     try:
         file.write(content)

@@ -30,7 +30,7 @@ FORK = "fork"  # says that a thread of this id is about to be forked from anothe
 ERASED = "erased"  # remembers that a user was erased; also the name of its document
 ERASED_ALL = "all"  # another document of it: from here on, what the user has is new
 HEALTH = "health"  # asked for to see whether a store answers
-RESTORING = "restoring"  # says that a restore is under way; also its id and document
+RESTORING = "restoring"  # says that a restore is in progress; also its id and document
 LAYOUT = "layout"  # which replicas a volume is laid out for; also its id and document
 REPLICA = "replica"  # the lease of a process that uses a volume
 SPILL = "spill"  # asked for to learn the engine's clock
@@ -46,7 +46,7 @@ class Kind(NamedTuple):
 
     routed: bool = True  # with a volume for each replica: lives with the replica of its id
     cached: bool = False  # worth remembering between two reads
-    internal: bool = False  # nobody's state: a store's own
+    internal: bool = False  # no one's state: a store's own
 
 
 OWN = Kind(routed=False, internal=True)

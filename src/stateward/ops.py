@@ -83,7 +83,7 @@ class NotDroppedSince(Struct, frozen=True, tag=True):
 
 
 class Unheld(Struct, frozen=True, tag=True):
-    """Nobody holds the lease; otherwise the commit is refused with `Held`."""
+    """The lease is free; otherwise the commit is refused with `Held`."""
 
 
 NOWHERE = LogAt(-1)  # no log is there: a commit that checks this asks whether its key is known
@@ -201,7 +201,7 @@ class Restore(Struct, frozen=True, tag=True):
 
     `head` is taken word for word (owner, times, version, stamp, base, commits …), but for what the
     engine knows better: `live` is counted, the life is a new one of the engine's own numbering,
-    `dropped` and the last lease token (`Head.token`) never become less than they were, and nobody
+    `dropped` and the last lease token (`Head.token`) never become less than they were, and no one
     holds the lease. `entries` keep their own numbers, times, stamps, keys, digests and notes, as
     `Log.whole` gives them (a body of "" is an entry that was removed); `documents` their own
     versions, stamps, times and log versions. All that was there before goes, also the
@@ -239,9 +239,9 @@ class Commit(Struct, frozen=True, tag=True):
     `op` names this logical call: drawn once before the first send, kept through every
     retry. An entity that has already applied it answers `Duplicate` with the first outcome.
 
-    `owner` is whom the caller takes the entity to belong to ("" is nobody): an existing
-    entity of somebody else answers `NotYours`; a new one is created as theirs. None does
-    not check, and creates for nobody.
+    `owner` is whom the caller takes the entity to belong to ("" is no one): an existing
+    entity of someone else answers `NotYours`; a new one is created as theirs. None does
+    not check, and creates for no one.
 
     `retain` (seconds, None for ever) applies when this commit creates the entity.
     `reading` names documents whose current values come back with any outcome, so that a
@@ -311,7 +311,7 @@ class List(Struct, frozen=True, tag=True):
     of a `within` listing out.
 
     `tally` counts instead, and gives no entities: "kind" how many there are of each kind, "owner"
-    how many each owner has, by the bytes of the owner and page by page; nobody's are not told. It
+    how many each owner has, by the bytes of the owner and page by page; no one's are not told. It
     heeds `kind` and `owner` alone, and counts what has expired until it is swept.
     """
 
@@ -466,7 +466,7 @@ class Conflict(Struct, frozen=True, tag=True):
 
 
 class Held(Struct, frozen=True, tag=True):
-    """Somebody else holds the lease for another `remaining` seconds. Nothing was written."""
+    """Another holder has the lease for another `remaining` seconds. Nothing was written."""
 
     remaining: float
     head: Head
@@ -481,7 +481,7 @@ class Fenced(Struct, frozen=True, tag=True):
 
 
 class NotYours(Struct, frozen=True, tag=True):
-    """The entity belongs to somebody else. Nothing was written, nothing is shown."""
+    """The entity belongs to someone else. Nothing was written, nothing is shown."""
 
 
 class Fetched(Struct, frozen=True, tag=True):
@@ -516,7 +516,7 @@ class Listed(Struct, frozen=True, tag=True):
     """One page. `next` goes into `List.after` for the following page; None: this is the last.
 
     `settled` is told of what is recent, upwards (`reverse`): the engine's clock as it read the page
-    or, where a commit can be under way for longer than others, the time of the oldest that was.
+    or, where a commit can be in progress for longer than others, the time of the oldest that was.
     """
 
     entities: tuple[Found, ...] = ()
@@ -529,7 +529,7 @@ class Listed(Struct, frozen=True, tag=True):
 class Swept(Struct, frozen=True, tag=True):
     """What a sweep removed, and whether there is more to remove.
 
-    `locked`: messages or documents of what was dropped are still there, because somebody outside
+    `locked`: messages or documents of what was dropped are still there, because someone outside
     has locked what they belonged to.
     """
 

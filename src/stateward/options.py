@@ -30,7 +30,7 @@ SHORTEST_BEAT, LONGEST_BEAT = 0.1, 600.0  # seconds
 
 
 class Unsaid(Enum):
-    """The default where None has a meaning of its own."""
+    """The default where None has its own meaning."""
 
     UNSAID = "not said"
 
@@ -39,14 +39,14 @@ class Unsaid(Enum):
 
 
 UNSAID = Unsaid.UNSAID
-Whose = str | None | Unsaid  # a user's; None: nobody's; unsaid: whoever's it is
+Whose = str | None | Unsaid  # a user's; None: no one's; unsaid: whoever's it is
 
 
 def owner_of(user: Whose) -> str | None:
-    """As operations say it: "" is nobody, and None checks nothing.
+    """As operations say it: "" is no one, and None checks nothing.
 
-    An anonymous request that passes its user on, who is None, gets what is nobody's: never what
-    belongs to somebody.
+    An anonymous request that passes its user on, who is None, gets what is no one's: never what
+    belongs to someone.
     """
     if user is UNSAID:
         return None

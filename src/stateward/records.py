@@ -279,7 +279,7 @@ class EntityChange(Struct, frozen=True):
     version: int
     commits: int
     updated_at: datetime
-    cursor: str  # for `after=`, to go on after it
+    cursor: str  # for `after=`, to continue after it
 
 
 class Origin(Struct, frozen=True):
@@ -324,7 +324,7 @@ class ThreadInfo(Struct, frozen=True):
     title: str | None = None
     labels: dict[str, str] = {}
     archived: bool = False
-    cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
+    cursor: str = ""  # for `before=`, to continue after it: where the listing is by time
 
 
 class Document(Struct, Generic[T], frozen=True):
@@ -394,10 +394,10 @@ class WorkflowInfo(Struct, frozen=True):
     state: dict[str, Any]
     updated_at: datetime
     error: str | None = None  # why it failed, or was cancelled
-    cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
+    cursor: str = ""  # for `before=`, to continue after it: where the listing is by time
     waits: tuple[Awaited, ...] = ()  # what it waits for; nothing while it is driven
     driver: str | None = None  # who has its lease, or had it and did not give it back
-    last_error: str | None = None  # how a step last failed, be it that the code went on after it
+    last_error: str | None = None  # how a step last failed, be it that the code continued after it
     failed_step: str | None = None  # which step that was
     attempt: int = 0  # and how often it had been tried then, since the driver began with it
 
@@ -436,10 +436,10 @@ class TaskInfo(Struct, frozen=True):
     error: str | None
     updated_at: datetime
     due_at: datetime | None
-    attempt: int  # how often it was begun: failures, deaths, and the run under way
+    attempt: int  # how often it was begun: failures, deaths, and the run in progress
     holder: str | None  # the process that runs it
     since: datetime  # when it got this status
-    cursor: str = ""  # for `before=`, to go on after it: where the listing is by time
+    cursor: str = ""  # for `before=`, to continue after it: where the listing is by time
 
 
 class ScheduleInfo(Struct, frozen=True, kw_only=True):
@@ -485,10 +485,10 @@ class EffectInfo(Struct, frozen=True):
     result: Any
     error: str | None  # of a failed one; of an unknown one, what is known of why
     decided: str | None  # who said how it ended: "reconcile", "retry", or a person
-    tries: int  # how often somebody took it in hand
+    tries: int  # how often someone took it in hand
     created_at: datetime
     updated_at: datetime
-    cursor: str = ""  # for `after=`, to go on after it in a listing
+    cursor: str = ""  # for `after=`, to continue after it in a listing
 
 
 class Done(Struct, frozen=True):
@@ -597,7 +597,7 @@ class Health(Struct, frozen=True, repr_omit_defaults=True):
     latency: float | None = None  # seconds the store took to answer
     error: str | None = None
     parts: dict[str, Health] = {}  # of a layered store, by what lives there
-    breaker: str = "closed"  # "open": calls fail at once
+    breaker: str = "closed"  # "open": calls fail immediately
     spill_depth: int = 0  # appends kept locally that wait for the store
     spill_bytes: int = 0
     spill_problem: str | None = None  # why they are kept in memory alone
@@ -750,7 +750,7 @@ class OperationsCheck(Struct, frozen=True):
     base: int  # the number up to which entries were trimmed
     head: str  # NUMBER:HASH of the last entry, to be kept elsewhere; "": there is none
     problems: tuple[str, ...] = ()  # what was changed, removed, inserted or put in another order
-    unended: tuple[int, ...] = ()  # intended, under way or cut off: nobody knows whether done
+    unended: tuple[int, ...] = ()  # intended, in progress or cut off: no one knows whether done
 
     @property
     def ok(self) -> bool:

@@ -315,7 +315,7 @@ class Store:
         if self._is_within:
             return
         # async only: begin
-        # In a task of its own: who closes it from within a block that holds a lease is cancelled
+        # In its own task: who closes it from within a block that holds a lease is cancelled
         # by that very act, and must not leave it half closed.
         closing = self._closing
         if closing is None or closing.done() or closing.get_loop() != asyncio.get_running_loop():

@@ -29,7 +29,7 @@ TOLD = {
 
 
 class ExecuteBody(Struct, frozen=True, array_like=True):
-    """A batch, and for how many seconds more somebody waits for its outcomes."""
+    """A batch, and for how many seconds more someone waits for its outcomes."""
 
     ops: tuple[Op, ...]
     within: float | None = None

@@ -1,7 +1,7 @@
 """Time, chance and identity, in one place.
 
 Nothing else in Stateward asks the operating system for the time, a random number or a fresh
-id. A test or a simulation passes a `World` of its own and owns all three.
+id. A test or a simulation passes its own `World` and owns all three.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ logger = logging.getLogger("stateward.background")
 
 
 def went_wrong(what: str, error: Exception) -> None:
-    """Say that something which goes on beside all calls has failed, and is tried again."""
+    """Say that something which continues beside all calls has failed, and is tried again."""
     logger.error("background_failed", extra={"what": what, "error": repr(error)}, exc_info=error)
 
 
 class Helper(threading.Thread):
-    """A thread that is started or not, whatever a handler of a signal raises meanwhile.
+    """A thread that is started or not, whatever a handler of a signal raises in the meantime.
 
     Such handlers run on the main thread. One that raises in `Thread.start` makes it take back what
     has begun: the new thread then fails before its first line, and cannot be joined. So another
@@ -83,7 +83,7 @@ class Helper(threading.Thread):
 
 
 class Errand:
-    """Work on a thread of its own, which goes on though nobody may wait for it any more.
+    """Work on its own thread, which continues though no one may wait for it any more.
 
     Begun by the first who waits. An exception from a signal handler leaves it begun or not: then
     the next who waits begins it.
@@ -124,7 +124,7 @@ class Errand:
 
 
 class Ticker:
-    """Calls `step` on a thread of its own, when the time it asked for has come or when woken.
+    """Calls `step` on its own thread, when the time it asked for has come or when woken.
 
     `step` returns the seconds until it wants to be called again, or None: not before `wake`.
     """
@@ -144,7 +144,7 @@ class Ticker:
             self._woken.notify()
 
     def stop(self) -> None:
-        """No further call of `step` begins; waits for one under way."""
+        """No further call of `step` begins; waits for one in progress."""
         with self._woken:
             self._stopped = True
             self._woken.notify()
@@ -155,7 +155,7 @@ class Ticker:
         while not self._stopped:
             try:
                 delay = self._step()
-            except Exception as error:  # whatever it was, it must not end what goes on beside
+            except Exception as error:  # whatever it was, it must not end what continues beside
                 went_wrong(self._thread.name, error)
                 delay = AFTER_ERROR
             with self._woken:
@@ -209,7 +209,7 @@ def _settle(done: Future[T], work: Callable[..., T], args: tuple[Any, ...]) -> N
 _crew = Crew(8)
 
 
-_DRAWN = 64  # ends of ops that are made at once: a system call for each would cost more
+_DRAWN = 64  # ends of ops that are made in advance: a system call for each would cost more
 _drawn: list[str] = []
 _rounds = count(int.from_bytes(os.urandom(2), "big"))  # two processes begin apart
 
@@ -246,7 +246,7 @@ os.register_at_fork(after_in_child=_forked)
 
 
 # Not the generator of the `random` module: that is the application's, which may seed it (then all
-# replicas would draw the same), or rely on nobody else drawing from it.
+# replicas would draw the same), or rely on no one else drawing from it.
 _chance = SystemRandom()
 
 
@@ -275,11 +275,11 @@ class World:
         """A fresh id for a commit: the time in milliseconds, a count, then 32 random bits.
 
         Later ones of a process sort after its earlier ones: an index of them grows at one end, and
-        an engine sees at once that one is new. Nothing else relies on the order, or on the time.
+        an engine sees from it that one is new. Nothing else relies on the order, or on the time.
         """
         moment = _time_digits(int(self.now() * 1000) & _48_BITS)
         try:
-            return moment + _drawn.pop()  # a single step to all threads: nobody else gets it
+            return moment + _drawn.pop()  # a single step to all threads: no one else gets it
         except IndexError:
             return moment + _draw()
 

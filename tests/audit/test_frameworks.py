@@ -72,7 +72,7 @@ def test_langgraph_on_postgresql_loses_turns_that_race_and_grows_with_every_turn
     assert (races.verdict, growth.verdict, report.verdict) == ("fail", "fail", "fail")
     assert lost(report, "lost") > 0
     assert lost(report, "duplicated") == 0  # add_messages knows a message by its id
-    assert re.search(r"[1-9]\d\.\d times the room with 1,000 messages", growth.summary)
+    assert re.search(r"[1-9]\d\.\d times the space with 1,000 messages", growth.summary)
     assert report.seed == 7
     assert "--seed 7" in races.reproduce
     assert "--seed 7" in growth.reproduce

@@ -267,11 +267,11 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("outage", "warn", "a read took 5.0 s to fail", changes(
         outages=[outage(tried=[Tried("read", 0.1, 5.0, "error")])])),
     ("isolation", "fail", "missing or changed while others write (2 of 9 trials)", more(
-        "isolation", "all of one's own", differing=2)),
-    ("isolation", "fail", "given messages of another (2 of 9 trials)", more(
-        "isolation", "one's own conversation", differing=2)),
-    ("erasure", "fail", "a turn that a replica had spilled comes back", more(
-        "erasure", "turns kept for later", differing=2)),
+        "isolation", "own writes complete", differing=2)),
+    ("isolation", "fail", "contains messages of another (2 of 9 trials)", more(
+        "isolation", "a conversation's own messages", differing=2)),
+    ("erasure", "fail", "a spilled turn comes back", more(
+        "erasure", "spilled turns", differing=2)),
     ("erasure", "unknown", "whether it is still stored is unknown", without_traces),
     ("kills", "pass", "concurrent writers lose or split turns without any kill (2 of 9, see races)",
      more("kill_checks", "the same without a kill", differing=2)),
@@ -378,9 +378,9 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         growing=Growing(100, 0, 1_000_000, None, 30, 1000, 20, 1_200_000))),
     ("growth", "unknown", "in a long conversation was not measured", changes(
         growing=Growing(100, 0, 100_000, None))),
-    ("growth", "fail", "12.0 times the room with 1,000 messages", changes(
+    ("growth", "fail", "12.0 times the space with 1,000 messages", changes(
         growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 12_000))),
-    ("growth", "warn", "6.0 times the room", changes(
+    ("growth", "warn", "6.0 times the space", changes(
         growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 100_000 + 20 * 6_000))),
     ("growth", "fail", "full in 1 day", changes(
         growing=Growing(100, 0, 100_000, 10_100_000, 30, 1000, 20, 100_000 + 20 * 6_000))),
@@ -523,12 +523,12 @@ def test_a_question_of_which_a_part_was_not_tried_is_not_answered() -> None:
     assert asked == {question.id for question in QUESTIONS} - {"concurrency", "races"}
 
 
-def test_every_zero_says_what_it_is_worth() -> None:
+def test_every_zero_says_which_rate_it_rules_out() -> None:
     (races,) = [a for a in judged(good()).answers if a.id == "races"]
     (lost,) = [e for e in races.evidence if e.what == "lost turns"]
-    assert lost.power == "0 of 100: a rate above 1 in 33 would have shown, 95 %"
-    assert power(4) == "0 of 4: a rate above 75 % would have shown, 95 %"
-    assert power(3) == "too few to say anything"
+    assert lost.power == "0 of 100: a rate above 1 in 33 would have been detected (95 % confidence)"
+    assert power(4) == "0 of 4: a rate above 75 % would have been detected (95 % confidence)"
+    assert power(3) == "too few trials to draw a conclusion"
 
 
 def test_workloads_faults_and_questions_know_nothing_of_each_other() -> None:

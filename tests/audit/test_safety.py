@@ -388,7 +388,7 @@ async def test_a_server_that_stops_answering_ends_the_audit_which_then_cleans_up
         for _ in range(6):  # the load may fail before the probe has looked three times
             begun = asyncio.Event()
             options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.5))
-            audit = Audit(options, lambda said, at=begun: at.set() if "at once" in said else None)
+            audit = Audit(options, lambda said, at=begun: at.set() if "concurrent" in said else 0)
             task = asyncio.create_task(audit.run())
             await until(lambda at=begun, of=task: at.is_set() or of.done())
             server.pause()
@@ -414,7 +414,7 @@ async def test_what_a_dead_server_keeps_is_said_with_the_command_that_removes_it
     with running(tmp_path, "valkey") as server:
         begun = asyncio.Event()
         options = small(server.url, "latency", duration=60.0, stop=Stop(seconds=0.3))
-        audit = Audit(options, lambda said: begun.set() if "at once" in said else None)
+        audit = Audit(options, lambda said: begun.set() if "concurrent" in said else None)
         task = asyncio.create_task(audit.run())
         await until(lambda: begun.is_set() or task.done())
         server.kill()

@@ -78,7 +78,7 @@ def test_who_is_erased_is_gone_from_the_files_of_a_server_and_stays_gone(kind: s
     record = recorded(options)
     erasure = {check.promise: check for check in record.erasure or ()}
     assert record.problems == {}
-    for promise in ("nothing of it in the server's files", "turns kept for later"):
+    for promise in ("no trace in the server's files", "spilled turns"):
         assert (erasure[promise].tried > 0, erasure[promise].differing) == (True, 0)
     assert answer(judged(record), "erasure").verdict == "pass"
 

@@ -181,7 +181,7 @@ def curves(slope: float) -> tuple[Curve, ...]:
 
 
 def passing() -> Report:
-    power = "a rate above 1 in 4,000 would have shown, 95 %"
+    power = "a rate above 1 in 4,000 would have been detected"
     answers = (
         _answer(
             1,
@@ -193,7 +193,7 @@ def passing() -> Report:
                     0,
                     "of 400",
                     "none",
-                    "a rate above 1 in 133 would have shown, 95 %",
+                    "a rate above 1 in 133 would have been detected",
                 ),
                 Evidence("turns out of order", 0, "", "none"),
             ),
@@ -288,7 +288,7 @@ def passing() -> Report:
                     0,
                     "of 2,000",
                     "none",
-                    "a rate above 1 in 667 would have shown, 95 %",
+                    "a rate above 1 in 667 would have been detected",
                 ),
             ),
         ),
@@ -374,7 +374,7 @@ def failing() -> Report:
             evidence=(
                 Evidence("finished steps that ran again", 11, "of 60", "none"),
                 Evidence(
-                    "steps skipped", 0, "", "none", "a rate above 1 in 20 would have shown, 95 %"
+                    "steps skipped", 0, "", "none", "a rate above 1 in 20 would have been detected"
                 ),
             ),
             counter_example=(
@@ -442,7 +442,7 @@ def failing() -> Report:
                     0,
                     "of 12,000",
                     "none",
-                    "a rate above 1 in 4,000 would have shown, 95 %",
+                    "a rate above 1 in 4,000 would have been detected",
                 ),
                 Evidence("first loss after", 0.04, "s"),
             ),
@@ -594,7 +594,7 @@ def waived() -> Report:
                 0,
                 "of 3,100",
                 "none",
-                "a rate above 1 in 1,033 would have shown, 95 %",
+                "a rate above 1 in 1,033 would have been detected",
             ),
             Evidence("until lookups were well again", 6.2, "s", "at most 5 s"),
         ),

@@ -165,7 +165,7 @@ def test_the_picture_for_the_readme_can_be_made(browser: Browser, tmp_path: Path
     (tmp_path / "report.json").write_text("{}")
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert ran.returncode == 2
-    assert "no audit report" in ran.stderr
+    assert "not an audit report" in ran.stderr
 
 
 def test_hostile_text_in_every_field_does_nothing(browser: Browser, tmp_path: Path) -> None:

@@ -18,11 +18,11 @@ ROOT = Path(__file__).parent.parent.parent
 
 
 def generator() -> Any:
-    spec = importlib.util.spec_from_file_location("dashboard", ROOT / "examples" / "dashboard.py")
+    spec = importlib.util.spec_from_file_location("shop_day", ROOT / "tools" / "shop_day.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["dashboard"] = module
+    sys.modules["shop_day"] = module
     spec.loader.exec_module(module)
     return module
 

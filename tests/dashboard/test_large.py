@@ -18,14 +18,14 @@ from dashboard.test_questions import Look
 pytestmark = pytest.mark.soak
 
 THREADS, MESSAGES, SEED = 100_000, 1_000_000, 7
-EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "dashboard.py"
+DAY = Path(__file__).parent.parent.parent / "tools" / "shop_day.py"
 
 
 @pytest.fixture(scope="module")
 def served(service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The store of the other tests, with many more conversations in it."""
     file = tmp_path_factory.mktemp("large") / "agents.db"
-    runpy.run_path(str(EXAMPLE))["fill"](f"sqlite:///{file}", THREADS, MESSAGES, SEED)
+    runpy.run_path(str(DAY))["fill"](f"sqlite:///{file}", THREADS, MESSAGES, SEED)
     one = Served(service, file, "large")
     filled(one.direct)
     yield one

@@ -125,7 +125,7 @@ def test_a_key_of_several_namespaces_looks_at_the_first(browser: Browser, served
     door = Dashboard(browser, served.url)
     door.tab.goto(f"{served.url}/ui/#key={served.key('operate', ('shop', 'desk'))}")
     expect(door.tab.get_by_role("combobox", name="Namespace")).to_have_value("desk")
-    expect(door.tab.get_by_text("Nobody is heard")).to_be_visible()
+    expect(door.tab.get_by_text("No heartbeats")).to_be_visible()
     door.close()
 
 

@@ -37,8 +37,9 @@ def test_what_is_said_of_others_is_linked_to_others_or_to_a_measurement() -> Non
 
 def test_every_system_has_a_section_that_says_when_to_take_it_instead() -> None:
     sections = re.split(r"^## ", prose(PAGE), flags=re.MULTILINE)[1:]
-    others = [section for section in sections if not section.startswith("Take Stateward")]
+    others = [section for section in sections if not section.startswith("Choose Stateward")]
     assert len(others) == SYSTEMS - 1
     for section in others:
-        assert re.search(r"\*\*Take (it|them|its own means) instead when\*\*", section), section
+        when = r"\*\*(Choose (it|them)|Store them yourself) instead when\*\*"
+        assert re.search(when, section), section
     assert re.search(r"as\s+of \d{4}-\d\d-\d\d", sections[0] + prose(PAGE))

@@ -128,7 +128,7 @@ def test_an_engine_is_found_by_the_entry_point_that_the_page_shows(tmp_path: Pat
 
 
 def test_the_demo_proves_what_it_says(tmp_path: Path) -> None:
-    said = run(sys.executable, "-W", "error", ROOT / "examples" / "demo.py", cwd=tmp_path)
+    said = run(sys.executable, "-W", "error", ROOT / "tools" / "demo.py", cwd=tmp_path)
     assert said.count("✓") >= 15
     assert "✗" not in said
     assert list(tmp_path.iterdir()) == []
@@ -386,4 +386,4 @@ def test_the_finding_on_a_framework_names_the_versions_that_the_tests_use() -> N
     for package in ("langgraph", "langgraph-checkpoint-postgres"):
         assert f"{package} {pinned[package]}," in finding
     assert re.search(r"fail  races +\d+ lost turns of \d+\n", finding)
-    assert re.search(r"fail  growth +a turn takes [\d.]+ times the room", finding)
+    assert re.search(r"fail  growth +a turn takes [\d.]+ times the space", finding)

@@ -125,7 +125,7 @@ def test_too_many_requests_of_one_are_refused_and_others_are_served(
             ("GET", "/nowhere", None),
         ):
             told = served.ask(method, path, body, secret)
-            assert (told.status, told.problem["title"]) == (429, "Too much at once")
+            assert (told.status, told.problem["title"]) == (429, "Too many requests")
             assert int(told.headers["retry-after"]) >= 1
     assert served.ask("GET", STORE, key=issuer.token(jti="new")).status == 429, "the same subject"
     assert served.ask("GET", "/live").status == 200
@@ -160,7 +160,7 @@ def test_streams_of_one_are_counted_and_given_back(serve: Serve) -> None:
             assert answer.status == 200
             for method, path, body in (("POST", WAIT, for_news), ("GET", "/v1/changes", None)):
                 told = served.ask(method, path, body, key)
-                assert (told.status, told.problem["title"]) == (429, "Too much at once")
+                assert (told.status, told.problem["title"]) == (429, "Too many requests")
                 assert told.headers["retry-after"]
             assert served.ask("GET", STORE, key=key).status == 200
             at_once = WaitBody(((thread(), 0),), 0.0)

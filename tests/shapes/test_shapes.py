@@ -182,6 +182,6 @@ def test_anything_at_all_is_translated_or_named(messages: list[Message], shape: 
 
 
 def test_an_unknown_shape_says_which_are_known() -> None:
-    with pytest.raises(InvalidInput, match=r"no shape 'cohere'; there are: 'openai', .*'gemini'"):
+    with pytest.raises(InvalidInput, match=r"no shape 'cohere'; use one of: 'openai', .*'gemini'"):
         translate([], "cohere")
     assert shape_of({"a": 1}) is None

@@ -149,9 +149,9 @@ def test_interleaved_writes_are_a_g0() -> None:
     (anomaly,) = check(history)
     assert anomaly.name == "G0"
     assert anomaly.story.splitlines()[:3] == [
-        "2 transactions come before each other:",
-        "  T0 before T1: in 'x', 1 stands right before 2",
-        "  T1 before T0: in 'y', 2 stands right before 1",
+        "2 transactions each come before the next, in a cycle:",
+        "  T0 before T1: in 'x', 1 is directly before 2",
+        "  T1 before T0: in 'y', 2 is directly before 1",
     ]
 
 
@@ -184,7 +184,7 @@ def test_a_lost_update_is_a_g_single() -> None:
     (anomaly,) = check(history)
     assert anomaly.name == "G-single"
     assert "T1 before T0: it read 'x' without the other's 1" in anomaly.story
-    assert "T0 before T1: in 'x', 1 stands right before 2" in anomaly.story
+    assert "T0 before T1: in 'x', 1 is directly before 2" in anomaly.story
 
 
 def test_a_torn_read_is_a_g_single() -> None:

@@ -46,7 +46,7 @@ export class Unauthorized extends StatewardError {}
 export class Forbidden extends StatewardError {}
 /** There is nothing of that name, or nothing that this key may know of. */
 export class NotFound extends StatewardError {}
-/** It is past that: the workflow has ended, for example. */
+/** Not in this state: the workflow has ended, for example. */
 export class InvalidState extends StatewardError {}
 /** The lease was lost: somebody else has the work in hand. Stop. */
 export class Fenced extends InvalidState {}

@@ -1763,7 +1763,7 @@ export interface components {
         };
         /**
          * ContextShown
-         * @description All that an agent needs to go on: conversation, user and unfinished work.
+         * @description All that an agent needs to continue: conversation, user and unfinished work.
          */
         ContextShown: {
             exists: boolean;

@@ -15,7 +15,7 @@ NAMES = ("lookup", "latency", "duration", "state")  # what the histogram of look
 
 def _get(url: str) -> str:
     if not url.startswith(("http://", "https://")):
-        raise InvalidInput(f"{url!r} is no web address")
+        raise InvalidInput(f"{url!r} is not a web address")
     with urllib.request.urlopen(url, timeout=SECONDS) as answer:
         text: str = answer.read().decode("utf-8", "replace")
     return text

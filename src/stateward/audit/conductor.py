@@ -247,7 +247,7 @@ class Audit:
         return {"namespace": tenant.namespace}
 
     def _backup(self) -> BackupProcedure | None:
-        """How the target is backed up and restored; None: nobody has said."""
+        """How the target is backed up and restored; None: no one has said."""
         saving, restoring = self.options.backup_command, self.options.restore_command
         if saving and restoring:
             return self.target.backup_by(saving, restoring, self.options.restored)

@@ -32,7 +32,9 @@ def read_config(path: str | None) -> Config:
     said, sections = read_toml(path), Config.__struct_fields__
     for section, values in said.items():
         if section not in sections or not isinstance(values, dict):
-            raise InvalidInput(f"[{section}] is no section of {path}: use {', '.join(sections)}")
+            raise InvalidInput(
+                f"[{section}] is not a section of {path}: use one of {', '.join(sections)}"
+            )
     waived = {id: _waiver(id, entry) for id, entry in said.get("waive", {}).items()}
     return Config(**(said | {"waive": waived}))
 
@@ -40,7 +42,7 @@ def read_config(path: str | None) -> Config:
 def _waiver(id: str, entry: Any) -> Waiver:
     known = [question.id for question in QUESTIONS]
     if id not in known:
-        raise InvalidInput(f"[waive.{id}] names no question; there are: {', '.join(known)}")
+        raise InvalidInput(f"[waive.{id}] names no question; use one of: {', '.join(known)}")
     if not isinstance(entry, dict) or entry.keys() != {"reason", "until"} or not entry["reason"]:
         raise InvalidInput(f'[waive.{id}] needs reason = "…" and until = YYYY-MM-DD')
     until = entry["until"]
@@ -90,9 +92,9 @@ def thresholds_of(changes: dict[str, Any]) -> dict[str, float]:
     """The thresholds with changes; a name that is none is refused."""
     for name, value in changes.items():
         if name not in THRESHOLDS:
-            raise InvalidInput(f"{name!r} is no threshold; there are: {', '.join(THRESHOLDS)}")
+            raise InvalidInput(f"{name!r} is not a threshold; use one of: {', '.join(THRESHOLDS)}")
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidInput(f"the threshold {name} is a number, not {value!r}")
+            raise InvalidInput(f"the threshold {name} must be a number, not {value!r}")
     return {**THRESHOLDS, **changes}
 
 
@@ -126,4 +128,4 @@ def requirements(config: Mapping[str, Any], words: str | None, p95_ms: float) ->
         return msgspec.convert(said, Requirements, strict=False)
     except msgspec.ValidationError as error:
         known = ", ".join(Requirements.__struct_fields__)
-        raise InvalidInput(f"a requirement cannot be used: {error}; there are: {known}") from error
+        raise InvalidInput(f"a requirement is invalid: {error}; use: {known}") from error

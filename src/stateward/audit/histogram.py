@@ -48,7 +48,7 @@ class LogHistogram:
 class Heartbeat:
     """A thread that does nothing but wake up: how late it does is the machine's doing.
 
-    A target that blocks is not: it waits without the interpreter, and this thread goes on.
+    A target that blocks is not: it waits without the interpreter, and this thread continues.
     """
 
     def __init__(self, every: float = 0.01) -> None:

@@ -50,5 +50,5 @@ def read_prices(path: str | None) -> Prices | None:
         raise InvalidInput(f"{path}: {error}; it may have: {known}") from error
     for name in Prices.__struct_fields__[1:]:
         if not 0 <= getattr(prices, name) < 1e12:
-            raise InvalidInput(f"{path}: {name} is a price of 0 or more")
+            raise InvalidInput(f"{path}: {name} must be a price of 0 or more")
     return prices

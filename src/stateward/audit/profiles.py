@@ -27,7 +27,7 @@ class AuditSizes(Struct, frozen=True):
     lock_rounds: int = 2
     updates: int = 40  # a replica makes to one document
     conflicts: int = 20
-    version_races: int = 40  # documents that all replicas write at once for one version
+    version_races: int = 40  # documents that all replicas write at the same time for one version
     looks: int = 20  # writes that every other replica looks for
     steps: int = 300  # a replica's appends and reads for the checker
     workflows: int = 4
@@ -86,17 +86,17 @@ PROFILES: dict[str, dict[str, Any]] = {
 def sizes_of(profile: str, *changes: dict[str, Any]) -> AuditSizes:
     """The sizes of a profile with changes; a name that is none is refused."""
     if profile not in PROFILES:
-        raise InvalidInput(f"no profile {profile!r}; there are: {', '.join(PROFILES)}")
+        raise InvalidInput(f"no profile {profile!r}; use one of: {', '.join(PROFILES)}")
     values = to_builtins(AuditSizes()) | PROFILES[profile]
     known = AuditSizes.__struct_fields__
     for change in changes:
         for name in change:
             if name not in known:
                 raise InvalidInput(
-                    f"{name!r} is no size of an audit; there are: {', '.join(known)}"
+                    f"{name!r} is not a size of an audit; use one of: {', '.join(known)}"
                 )
         values |= change
     try:
         return convert(values, AuditSizes)
     except ValueError as error:
-        raise InvalidInput(f"a size of the audit cannot be used: {error}") from error
+        raise InvalidInput(f"a size of the audit is invalid: {error}") from error

@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-# 1: without the checks of promises; 2: without questions 27 to 30; 3: what others had and what was
-# missing of one's own were one promise
-FORMAT = 4
+# 1: without the checks of promises; 2: without questions 27 to 30; 3: isolation and completeness
+# were one promise; 4: some promises had other names (former_names.py)
+FORMAT = 5
 
 
 class Sessions(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Preferences(Struct, frozen=True):
 
 
 class WorkflowRun(Struct, frozen=True):
-    """One workflow whose driver was killed while a step was under way."""
+    """One workflow whose driver was killed while a step was in progress."""
 
     id: str
     steps: list[str]  # all of them, in order
@@ -92,7 +92,7 @@ class Length(Struct, frozen=True):
 class Doubling(Struct, frozen=True):
     """As many replicas again joined a load half-way; ms from the intended start.
 
-    `cold` are the first lookups of each that joined, `warm` those of the others meanwhile.
+    `cold` are the first lookups of each that joined, `warm` those of the others in the meantime.
     """
 
     before: int  # replicas
@@ -119,7 +119,7 @@ class Tried(Struct, frozen=True):
 
 
 class Outage(Struct, frozen=True):
-    """One disturbance: what was tried meanwhile, and what was there afterwards."""
+    """One disturbance: what was tried in the meantime, and what was there afterwards."""
 
     fault: str
     fired: bool
@@ -132,7 +132,7 @@ class Outage(Struct, frozen=True):
     hung: int = 0  # calls that never came back
     kills: int = 0  # times that the server itself was ended and came back
     unreadable: str = ""  # why a new process could not read afterwards, once the store was back
-    elsewhere: int = 0  # turns that another replica stored meanwhile
+    elsewhere: int = 0  # turns that another replica stored in the meantime
     changed: list[str] = []  # changes of users' state that were acknowledged
     kept_changes: list[str] = []  # those of them that a new process found
     in_turn: list[str] = []  # turns kept for later, each begun when the one before was accepted
@@ -158,7 +158,7 @@ class Monitoring(Struct, frozen=True):
 
 
 class TurnRace(Struct, frozen=True):
-    """Replicas appended to one conversation at once, each turn delivered twice."""
+    """Replicas appended to one conversation concurrently, each turn delivered twice."""
 
     acknowledged: list[str]  # turns
     order: list[tuple[str, int]]  # what is stored: turn and part, in order
@@ -168,7 +168,7 @@ class TurnRace(Struct, frozen=True):
 
 
 class TaskRace(Struct, frozen=True):
-    """Replicas ran the same tasks at once."""
+    """Replicas ran the same tasks at the same time."""
 
     tasks: int
     runs: dict[str, int]  # by task: how often its function ran
@@ -187,7 +187,7 @@ class LockRace(Struct, frozen=True):
 
 
 class Updates(Struct, frozen=True):
-    """Read-modify-write of one document by several replicas at once."""
+    """Read-modify-write of one document by several replicas at the same time."""
 
     acknowledged: int
     unknown: int

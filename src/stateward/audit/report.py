@@ -20,7 +20,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "high", "medium", "low")
 class Evidence(Struct, frozen=True):
     """One fact that an answer rests on.
 
-    `power` says of a zero what would have shown: "a rate above 1 in 4,000 would have, 95 %".
+    `power` says which rate a zero rules out: "a rate above 1 in 4,000 would have been detected".
     """
 
     what: str  # "lost turns", "p95 at 100 conversations"
@@ -92,7 +92,7 @@ class Point(Struct, frozen=True):
 
 
 class Curve(Struct, frozen=True):
-    """How latency follows something: conversations at once, or the length of a history."""
+    """How latency follows something: concurrent conversations, or the length of a history."""
 
     title: str
     x: str  # what the x axis counts

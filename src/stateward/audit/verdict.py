@@ -132,7 +132,7 @@ def _finding(question: Question, record: Record, limits: Mapping[str, float]) ->
         if problems:
             return Finding("error", f"it could not be tried: {problems[0]}")
         notes = [record.notes[name] for name in question.workloads if name in record.notes]
-        said = notes[0] if notes else "it was not or could not be tried"
+        said = notes[0] if notes else "it was not tried"
         return Finding("unknown", f"there is no evidence: {said}")
     found = question.judge(record, limits)
     if found.verdict == "unknown" and problems:
@@ -185,7 +185,7 @@ def _timelines(record: Record) -> list[Timeline]:
     ]
     if record.outages:
         faults = tuple(Span(o.start, o.end, o.fault) for o in record.outages)
-        found.append(Timeline("Reads while the store is disturbed", _reads(record.outages), faults))
+        found.append(Timeline("Reads while faults are injected", _reads(record.outages), faults))
     return found
 
 

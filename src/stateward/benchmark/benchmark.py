@@ -34,7 +34,7 @@ from stateward.errors import StatewardError, StoreUnavailable
 
 BASE = 100  # messages: the history that many conversations are measured on, if it was asked for
 FILLING = 20  # conversations that are written at the same time
-AFTER_AN_ERROR = 0.05  # seconds: a store that fails at once is not asked a thousand times a second
+AFTER_AN_ERROR = 0.05  # seconds: a store that fails fast is not called a thousand times a second
 PATIENCE = stateward.Policy(threads="raise", read_timeout=10.0, write_timeout=10.0)
 
 Show = Callable[[str, int, int], None]  # what is done now, how much is, of how much
@@ -77,7 +77,7 @@ class BenchPlan(Struct, frozen=True):
 
 
 class Benchmark:
-    """Works in a part of its own. What it wrote is removed, whatever happens."""
+    """Works in its own part. What it wrote is removed, whatever happens."""
 
     def __init__(self, plan: BenchPlan, show: Show) -> None:
         self.plan = plan

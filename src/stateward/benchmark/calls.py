@@ -68,7 +68,7 @@ class BenchCalls:
         await self._store.user(_user(number)).put({"language": "en"}, "settings")
 
     def of(self, cell: FigureCell) -> Call:
-        """Called again and again by each of the callers. Each has conversations of its own."""
+        """Called again and again by each of the callers. Each has its own conversations."""
         places = self._places(cell)
         make = getattr(self, f"_{cell.operation}")
         call: Call = lambda caller: make(cell.history, next(places[caller]))  # noqa: E731

@@ -23,16 +23,16 @@ BY_HISTORY = ("append", "last", "context")  # what a longer history could make s
 
 
 class FigureCell(Struct, frozen=True, order=True):
-    """One thing that is measured: what is asked, by how many at once, on how long a history."""
+    """One measurement: which call, by how many concurrent callers, on how long a history."""
 
     operation: str
     conversations: int
     history: int
 
     def __str__(self) -> str:
-        at_once = f"{self.conversations:,} at once" if self.conversations > 1 else "one caller"
+        callers = f"{self.conversations:,} callers" if self.conversations > 1 else "one caller"
         about = f", {self.history:,} messages" if self.operation in BY_HISTORY else ""
-        return f"{OPERATIONS[self.operation]}, {at_once}{about}"
+        return f"{OPERATIONS[self.operation]}, {callers}{about}"
 
 
 class Slot(Struct):

@@ -15,7 +15,7 @@ def to_json(result: BenchResult) -> bytes:
 
 
 def columns() -> tuple[str, ...]:
-    return ("operation", "at once", "history", *NUMBERS, "errors")
+    return ("operation", "callers", "history", *NUMBERS, "errors")
 
 
 NUMBERS = ("calls", "p50 ms", "p95 ms", "p99 ms", "calls/s", "CPU µs")
@@ -26,7 +26,7 @@ def rows(result: BenchResult) -> Iterator[dict[str, Any]]:
     for cell in result.cells:
         yield {
             "operation": OPERATIONS[cell.operation],
-            "at once": cell.conversations,
+            "callers": cell.conversations,
             "history": cell.history if cell.operation in BY_HISTORY else None,
             "calls": cell.calls,
             "p50 ms": ms(cell.p50_ms),

@@ -110,7 +110,7 @@ def who(options: argparse.Namespace) -> str:
 
 
 def confirm(options: argparse.Namespace, what: str) -> None:
-    """Ask before something is changed; where nobody can be asked, that takes `--yes`."""
+    """Ask before something is changed; where no one can be asked, that takes `--yes`."""
     if options.yes:
         return
     if not sys.stdin.isatty():
@@ -150,7 +150,7 @@ def chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
     listed = names if text is None else text.split(",")
     unknown = [name for name in listed if name not in names]
     if unknown:
-        raise InvalidInput(f"no {what} {unknown[0]!r}; there are: {', '.join(names)}")
+        raise InvalidInput(f"no {what} {unknown[0]!r}; use one of: {', '.join(names)}")
     return listed
 
 

@@ -14,12 +14,12 @@ from stateward.cli.common import OK, ProgressLine
 from stateward.engines.url import EngineURL
 from stateward.transfer.follow import FollowReport, follow
 
-LINES = 60.0  # seconds between two lines, where nobody watches
+LINES = 60.0  # seconds between two lines, where no one watches
 OBJECTS = 1.0  # the same for machines
 
 
 def run_follow(source: EngineURL, target: EngineURL, options: argparse.Namespace) -> int:
-    """Until Ctrl-C or SIGTERM: the first ends it when both sides are the same, a second at once."""
+    """Until Ctrl-C or SIGTERM: the first ends it when both sides agree, a second immediately."""
     stops = 0
 
     def stop(_number: int, _frame: FrameType | None) -> None:

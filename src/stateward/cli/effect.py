@@ -1,4 +1,4 @@
-"""`stateward effect …`: what tools have done, what nobody knows of, and who decides."""
+"""`stateward effect …`: what tools have done, what no one knows of, and who decides."""
 
 from __future__ import annotations
 

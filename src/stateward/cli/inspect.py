@@ -110,7 +110,7 @@ def _read(asked: PageRequest, words: Sequence[str]) -> RowPage:
     if noun in ("thread", "user", "workflow", "task", "lock"):
         raise InvalidInput(f"inspect shows one entity; to list them: stateward {noun} list URL")
     known = ", ".join([*LISTS, "repeats", *(f"{name} ID" for name in SINGLES)])
-    raise InvalidInput(f"there is no section {' '.join(words)!r}; there are: {known}")
+    raise InvalidInput(f"there is no section {' '.join(words)!r}; use one of: {known}")
 
 
 def _print(namespace: str, words: Sequence[str], page: RowPage) -> None:

@@ -20,7 +20,7 @@ SAMPLED = 20  # entities of a kind that are read to estimate the size of all
 COUNTED = 100_000  # entities of a kind that are counted
 ENTRY = ("version", "at", "what", "stamp", "key", "entry")
 CHECKPOINT = ("checkpoint", "ns", "parent", "step", "source", "channels", "writes", "at")
-NOUNS = ("thread", "user", "workflow", "task", "effect")  # that have commands of their own
+NOUNS = ("thread", "user", "workflow", "task", "effect")  # that have their own commands
 
 
 def storage(asked: PageRequest) -> RowPage:
@@ -151,7 +151,7 @@ def _find(kind: str) -> str:
 
 
 def _kept(kind: str) -> Callable[[PageRequest], RowPage]:
-    """What an adapter keeps under ids of its own, one row each."""
+    """What an adapter keeps under its own ids, one row each."""
 
     def listed(asked: PageRequest) -> RowPage:
         def row(found: Found) -> Row:

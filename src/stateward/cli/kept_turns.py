@@ -49,7 +49,7 @@ class KeptTurns:
         home: Callable[[Entity], str],
         keep: Callable[[], float],
     ) -> int:
-        """Bring everything home; `keep` says until when that may go on. How many turns were stored.
+        """Replay everything; `keep` says until when that may continue. How many turns were stored.
 
         Killed at any moment, it can be done again.
         """

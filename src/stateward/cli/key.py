@@ -183,5 +183,5 @@ def _store(execute: Any, commit: Any) -> None:
 
 
 def _shown(record: KeyRecord) -> dict[str, Any]:
-    """All but the digest, which nobody needs to see."""
+    """All but the digest, which no one needs to see."""
     return {name: msgspec.to_builtins(getattr(record, name)) for name in COLUMNS}

@@ -73,7 +73,7 @@ def _handle(store: sync.Store, what: str, name: str) -> Handle:
 
 
 def _held(head: Head, what: str, name: str, namespace: str) -> Lease:
-    """The lease, if somebody holds it."""
+    """The lease, if someone holds it."""
     if not head.exists:
         refuse_unknown(what, name, namespace, "stateward lock list URL")
     if head.lease is None:

@@ -24,7 +24,7 @@ Changes nothing. On Redis it scans the names of all keys, in short steps.
 examples:
   stateward namespaces sqlite:///agents.db
   stateward namespaces sqlite:///agents.db --limit 100 --json"""
-SHOWN = ("thread", "user", "workflow", "task")  # kinds with a column of their own
+SHOWN = ("thread", "user", "workflow", "task")  # kinds with their own column
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -113,13 +113,13 @@ def url_of(engine: str) -> EngineURL:
     if engine not in ENGINE_CHOICES:
         raise InvalidInput(
             f"no engine {engine!r}{did_you_mean(engine, ENGINE_CHOICES)}; "
-            f"there are: {', '.join(ENGINE_CHOICES)}, or a store's URL"
+            f"use one of: {', '.join(ENGINE_CHOICES)}, or a store's URL"
         )
     return parse(ENGINE_CHOICES[engine].url)
 
 
 def refuse_unreached(url: EngineURL) -> None:
-    """Before anything is written: an agent would go on without its store, and keep its turns."""
+    """Before anything is written: an agent would continue without its store, and keep its turns."""
     store = sync.open(url.text, spill=False, heartbeat=None)
     try:
         health = store.health()
@@ -144,13 +144,13 @@ def frameworks_listed() -> dict[str, str]:
 
 
 def choose(yes: bool, question: str, form: str, listed: Mapping[str, str]) -> str:
-    """What somebody at the terminal chooses: a name, or whatever else was typed."""
+    """What someone at the terminal chooses: a name, or whatever else was typed."""
     names = list(listed)
     if yes:
         return names[0]
     if not sys.stdin.isatty():
         raise InvalidInput(
-            "nobody is there to answer: pass --engine and --framework, or --yes for the defaults"
+            "there is no terminal to ask: pass --engine and --framework, or --yes for the defaults"
         )
     lines = [f"  {n}  {name:<14} {about}" for n, (name, about) in enumerate(listed.items(), 1)]
     prompt = "\n".join([question, *lines, f"{form} [{names[0]}]: "])
@@ -185,7 +185,7 @@ def write(path: Path, framework: StarterFramework, url: EngineURL) -> int:
 
 
 def is_secret(url: EngineURL) -> bool:
-    """Whether it logs somebody in."""
+    """Whether it logs someone in."""
     return "@" in url.text or "password" in url.options
 
 

@@ -176,7 +176,7 @@ def serve(
 
 def listening_on(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Only a socket that says it is TCP is told by the event loop to send at once.
+    # Only a socket that says it is TCP is told by the event loop to send immediately.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

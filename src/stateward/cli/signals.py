@@ -112,7 +112,7 @@ def _value(name: str, point: SignalPoint) -> float | None:
 
 
 def _line(values: Sequence[float | None], signals: Signals) -> str:
-    """Bars from nothing to the most, and a blank where nobody measured."""
+    """Bars from nothing to the most, and a blank where no one measured."""
     highest = max((value for value in values if value is not None), default=0) or 1
     first, step = signals.since.timestamp() // signals.step, signals.step
     bars = [" "] * int(signals.until.timestamp() // step - first + 1)

@@ -1,4 +1,4 @@
-"""`stateward sweep`: gives back the space of what nobody can reach any more."""
+"""`stateward sweep`: gives back the space of what no one can reach any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`stateward ui`: the dashboard of a store, in the browser of whoever looks."""
+"""`stateward ui`: the dashboard of a store, in the browser."""
 
 from __future__ import annotations
 

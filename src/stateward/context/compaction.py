@@ -55,7 +55,7 @@ class Kept(msgspec.Struct, omit_defaults=True):
 
     `system` messages at the thread's beginning are not summarised. `gaps` is how many messages the
     thread had lost when it was read for this: another number later means that history was changed
-    under it. `making` is how far a summary may reach that somebody is making right now.
+    under it. `making` is how far a summary may reach that someone is making right now.
     """
 
     text: str | None = None

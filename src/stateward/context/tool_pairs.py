@@ -100,7 +100,7 @@ def _langchain(message: Message) -> str | None:
 
 
 def seen_as(messages: Sequence[Message], shaper: Shaper | None) -> Sequence[Message]:
-    """The messages, with stand-ins of a known form for those that have a form of their own."""
+    """The messages, with stand-ins of a known form for those that have their own form."""
     return messages if shaper is None else [_stand_in(message, shaper) for message in messages]
 
 

@@ -93,7 +93,7 @@ class Bounds(Struct, frozen=True):
         return wanted
 
     def tokens(self, messages: Sequence[Message]) -> list[int]:
-        """What each message costs; nothing where nobody counts."""
+        """What each message costs; nothing where no one counts."""
         if self.max_tokens is None:
             return [0] * len(messages)
         return [checked(self.count, message) for message in messages]
@@ -201,7 +201,7 @@ class Conversation:
         shape = shape_of(self.messages)
         if self._continued:
             shape = Shape(user_first=False)
-        elif self._beheaded:  # nobody knows what a turn without its beginning depends on
+        elif self._beheaded:  # no one knows what a turn without its beginning depends on
             shape = Shape(user_first=True, alternates=shape.alternates)
         turns = _turns(_sound(layout.units, self.messages, shape), self.messages)
         if self._bounds.turns is not None and complete:
@@ -233,7 +233,7 @@ class Conversation:
         return tuple(size - 1 - at for at in range(size - 1, first - 1, -1) if at not in taken)
 
     def _check_turns(self, turns: list[list[Unit]]) -> None:
-        """Refuse to count turns where nobody can tell who the user is."""
+        """Refuse to count turns where no one can tell who the user is."""
         if any(may_start(self.messages[turn[0].start]) for turn in turns):
             return
         roles = {role_of(message) for message in self.messages if _named_role(message)}

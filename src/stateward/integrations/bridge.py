@@ -51,7 +51,7 @@ Plan = Generator[Sequence[Op], list[Outcome], T]
 AnyStore = stateward.Store | sync.Store
 
 MESSAGES_ONLY = ("redact", "listener", "retain", "shape")  # options of a store that concern no plan
-IN_FLIGHT = 64  # plans under way at once: more of them would only wait for each other
+IN_FLIGHT = 64  # plans in flight: more of them would only wait for each other
 CLOCK = 1e-6  # seconds: no engine's clock goes by less
 
 
@@ -122,7 +122,7 @@ class OnAnyStore(OnStore):
         raise AssertionError("this awaits more than the store")
 
     async def _wait_for_turn(self, handle: Any, run: AgentRun, wait: float | None) -> bool:
-        """Let another run that is under way come to its end, and take the turn then.
+        """Let another run that is in progress come to its end, and take the turn then.
 
         False: there is none. Raises `LeaseHeld` after `wait` seconds.
         """
@@ -139,7 +139,7 @@ class OnAnyStore(OnStore):
         return True
 
     async def _give_turn_back(self, handle: Any, turn: RunTurn) -> None:
-        """A run that has failed holds up nobody; if the turn was lost, others have it already."""
+        """A run that has failed holds up no one; if the turn was lost, others have it already."""
         Turns.of(handle.scope).end(turn)
         await self._call(handle.commit, (turn.release,))
 
@@ -229,7 +229,7 @@ def window_options(
 
 
 def check_conflict(conflict: str) -> str:
-    """What happens to a run behind which somebody else has written."""
+    """What happens to a run behind which someone else has written."""
     if conflict not in ("raise", "append"):
         raise InvalidInput(f'conflict= is "raise" or "append", not {conflict!r}')
     return conflict
@@ -266,7 +266,7 @@ class Bridge:
 
     @classmethod
     def at(cls, url: str | None, options: Mapping[str, Any]) -> Self:
-        """A store of its own at a URL, opened in the colour that is asked for."""
+        """Its own store at a URL, async or blocking as asked for."""
         if idle := sorted(name for name in MESSAGES_ONLY if options.get(name) is not None):
             raise InvalidInput(
                 f"{', '.join(idle)}: for messages of threads; it would have no effect here. Leave "
@@ -306,7 +306,7 @@ class Bridge:
     def wait_for_turn(
         self, entity: Entity, owner: str | None, run: AgentRun, wait: float | None
     ) -> None:
-        """Take the turn of a conversation when nobody has it; `LeaseHeld` after `wait` seconds."""
+        """Take the turn of a conversation when no one has it; `LeaseHeld` after `wait` seconds."""
         scope = self._blocking or self._blocking_scope()
         granted = scope.leases.acquire(entity, ttl=TTL, wait=wait, owner=owner)
         self.turns.taken(entity, run, *granted)
@@ -333,7 +333,7 @@ class Bridge:
         )
 
     def _blocking_scope(self) -> BlockingScope:
-        """The same engine with connections of its own: any thread may wait for it."""
+        """The same engine with its own connections: any thread may wait for it."""
         with self._lock:
             if self._blocking is None:
                 self._twin = self._make_twin()
@@ -373,7 +373,7 @@ class Bridge:
 
 
 def pages(*listings: List) -> Plan[list[list[Listed]]]:
-    """Every page of several listings, all listings at once."""
+    """Every page of several listings, all listings concurrently."""
     found: list[list[Listed]] = [[] for _ in listings]
     open_ = dict(enumerate(listings))
     while open_:
@@ -389,7 +389,7 @@ def pages(*listings: List) -> Plan[list[list[Listed]]]:
 
 
 def together(plans: Sequence[Plan[T]]) -> Plan[list[T | StatewardError]]:
-    """Several plans at once: what each asks for next is one batch. A refused one gives why."""
+    """Several plans concurrently: what each asks for next is one batch. A refused one gives why."""
     results: dict[int, T | StatewardError] = {}
     answers: dict[int, Any] = dict.fromkeys(range(len(plans)))  # None starts a plan
     while answers:
@@ -409,7 +409,7 @@ def together(plans: Sequence[Plan[T]]) -> Plan[list[T | StatewardError]]:
 
 
 def claims(entity: Entity, head: Head, user: str, op: str) -> Commit | None:
-    """Gives what is nobody's to a user, unless it is dropped first; None: it is somebody's."""
+    """Gives what is no one's to a user, unless it is dropped first; None: it is someone's."""
     if head.owner:
         return None
     still_there = NotDroppedSince(head.dropped + CLOCK)

@@ -143,7 +143,7 @@ class StatewardSessionStore(OnAnyStore):
         ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """The same with the SDK's summary of each. One that is behind its lines is derived anew."""
+        """The same with the SDK's summary of each. An outdated summary is derived again."""
         summaries: list[SessionSummaryEntry] = []
         for id, found in await self._sessions(project_key, DERIVED):
             seen = summarised(found.head, found.documents.get(DERIVED))

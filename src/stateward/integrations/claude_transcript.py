@@ -67,7 +67,7 @@ def uuids_of(entries: Iterable[TranscriptLine]) -> Iterable[str]:
 
 
 def unknown_of(entries: Iterable[TranscriptLine], known: set[str]) -> Iterable[TranscriptLine]:
-    """Those that are not stored, each once; without a uuid nobody can tell, so it is new."""
+    """Those that are not stored, each once; without a uuid no one can tell, so it is new."""
     among: set[str] = set()
     for entry in entries:
         uuid = entry.get("uuid")

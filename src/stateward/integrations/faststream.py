@@ -5,7 +5,7 @@
 A broker delivers a message again when it does not know whether it was handled. With this middleware
 a handler runs once for each message, whichever replica gets it how often; its result is recorded,
 and published again instead of made again. What a handler does in `step` is recorded too, so that
-the next delivery goes on where the last one stopped.
+the next delivery continues where the last one stopped.
 """
 
 from __future__ import annotations

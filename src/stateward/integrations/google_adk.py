@@ -352,7 +352,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
             await self._merge_into(app, (DEFAULT, "adk-times"), deltas.app, note.at)
         if deltas.user or deltas.app:
             outcome = await self._call(thread.handle.commit, (Delete(note.name),), (OPEN,))
-            if not isinstance(outcome, Conflict):  # else it was deleted meanwhile
+            if not isinstance(outcome, Conflict):  # else it was deleted in the meantime
                 stored(outcome, thread.handle.entity)
 
     async def _merge_into(
@@ -443,7 +443,7 @@ def register_schemes(registry: Any) -> None:
 
 
 def split(state: Values) -> Deltas:
-    """What belongs to the application, the user and the session; `temp:` belongs to nobody."""
+    """What belongs to the application, the user and the session; `temp:` belongs to no one."""
     state = to_jsonable_python(state)
     prefixes = (State.APP_PREFIX, State.USER_PREFIX, State.TEMP_PREFIX)
     app, user = (
@@ -463,7 +463,7 @@ def merged(own: Values, user: Values, app: Values) -> Values:
 
 
 def is_question(session: Session, event: Event) -> bool:
-    """Whether a run begins with this event: what a user says, in an invocation of its own."""
+    """Whether a run begins with this event: what a user says, in its own invocation."""
     return (
         event.author == "user"
         and bool(event.invocation_id)

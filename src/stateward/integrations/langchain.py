@@ -99,7 +99,7 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
     # --- what LangChain calls -------------------------------------------------------
 
     @property
-    def messages(self) -> list[BaseMessage]:  # type: ignore[override] # nobody may set it
+    def messages(self) -> list[BaseMessage]:  # type: ignore[override] # no one may set it
         """The history, oldest first."""
         return self._block(self.aget_messages())
 
@@ -138,8 +138,8 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
     def _given_before(self) -> list[BaseMessage] | None:
         """What this run has read already: at its end it reads again, to count.
 
-        It cuts off so many of its messages as history: had others added something meanwhile, it
-        would lose its question. Of one that serves several runs nobody knows which of them asks.
+        It cuts off so many of its messages as history: if others added something in between, it
+        would lose its question. Of one that serves several runs no one knows which of them asks.
         """
         if self._given is None or self._reused or not self._in_run():
             return None

@@ -151,14 +151,14 @@ class StatewardSession(OnAnyStore):
             checks.append(Fence(lease.token, lease.nonce))
         if self._read is not None and self._conflict == "raise":
             checks.append(LogAt(self._read.version, self._read.stamp))
-        # Without the store nobody can tell whether somebody else wrote: what was said is kept all
+        # Without the store no one can tell whether someone else wrote: what was said is kept all
         # the same, and the key keeps it from being stored twice. Who has the turn is told instead.
         key, keep = handle.scope.world.new_id(), lease is None
         asked = handle.scope.world.monotonic()
         had = self._turns.get(handle.entity, self._run)
         turn = self._turn_after(items) if self._takes_turns(wrapper) else ()
         outcome = await self._call(handle.append, items, key, tuple(checks), turn, keep=keep)
-        if turn and isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
+        if turn and isinstance(outcome, Fenced):  # the turn was lost, and no one has used that
             outcome = await self._call(handle.append, items, key, tuple(checks), keep=keep)
         if had is not None and isinstance(outcome, Conflict):
             await self._give_turn_back(handle, had)
@@ -235,9 +235,9 @@ class StatewardSession(OnAnyStore):
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Item], bool] | None = None
     ) -> Any:
-        """What the SDK's compaction asks a session for: its tail, and a way to replace it at once.
+        """What the SDK's compaction needs: the session's tail, and a way to replace it in one step.
 
-        Replacing is one commit, and gives False if anybody has written meanwhile. `prune_prefix`
+        Replacing is one commit, and returns False if anyone has written in between. `prune_prefix`
         says which items at the beginning go with it.
         """
         from agents.memory.session import _CompactionSnapshot
@@ -273,7 +273,7 @@ class StatewardSession(OnAnyStore):
     async def _exchange(
         self, at: Fetched, gone: dict[int, None], output: list[Item]
     ) -> Cursor | None:
-        """Items for others; None: somebody has written since they were read."""
+        """Items for others; None: someone has written since they were read."""
         noted = edited(at.documents.get(EDITS), at.head, gone)
         writes: tuple[Write, ...] = (Replace(gone), noted)
         if output:

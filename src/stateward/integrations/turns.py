@@ -1,13 +1,13 @@
 """One run at a time in a conversation: the turn that an adapter takes for the runs of a framework.
 
-A framework reads the history, stores the question, asks its model, and stores the answer. Two runs
-at once would mix, so a run has the lease of the conversation from its question to its answer. It
-costs no round trip: the lease is asked for in the commit of the question and given back in that of
-the answer. A run that begins meanwhile waits. What guards the history is still the check that each
-commit carries; a turn only keeps runs from getting so far as to fail it.
+A framework reads the history, stores the question, asks its model, and stores the answer. Two
+concurrent runs would mix, so a run holds the lease of the conversation from its question to its
+answer. That costs no round trip: the lease is acquired in the commit of the question and released
+in that of the answer. A second run waits. The check that each commit carries still protects the
+history; a turn only keeps runs from getting as far as failing it.
 
 A run that ends without an answer cannot say so: its lease is renewed as long as the framework keeps
-what belongs to the run, and then ends by itself, or at once for the next run in this process.
+the objects of the run. Then it expires, or the next run in this process takes it immediately.
 
 A run that is begun from within another one of the same conversation, e.g. by a tool, cannot wait
 for it: it shares the turn.
@@ -26,7 +26,7 @@ from stateward.ops import Acquire, Entity, Lease, Release
 from stateward.world import World
 
 TTL = 10.0  # seconds that others wait for a process that died
-LONGEST = 600.0  # seconds: nobody waits longer for a run, whatever became of it
+LONGEST = 600.0  # seconds: no one waits longer for a run, whatever became of it
 WAIT = 60.0  # seconds that a run waits for its turn, unless told otherwise
 
 
@@ -76,7 +76,7 @@ class RunTurn:
         return self._lives() is not None and self._world.monotonic() < self._end
 
     def is_around(self) -> bool:
-        """Whether its run goes on around whoever asks."""
+        """Whether its run continues around whoever asks."""
         lives = self._lives()
         return lives is not None and any(each() is lives for each in _around.get())
 

@@ -142,7 +142,7 @@ class Stack:
 
     @property
     def breaker(self) -> str:
-        """ "closed", or "open" while calls fail at once."""
+        """ "closed", or "open" while calls fail immediately."""
         return self._deadlines.breaker
 
     @property

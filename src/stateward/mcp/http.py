@@ -45,7 +45,7 @@ async def answer_request(
 
 
 class McpApplication:
-    """The tools for everybody on this machine, as an ASGI application of their own."""
+    """The tools for everybody on this machine, as their own ASGI application."""
 
     def __init__(self, store: Store, caller: ToolCaller) -> None:
         self._store = store

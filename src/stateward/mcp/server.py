@@ -162,7 +162,7 @@ def _no_such_tool(name: str, tools: Iterable[str]) -> str:
     known = {tool.name: tool for tool in TOOLS}
     if name in known and known[name].changes:
         return f"{name} changes something, and this server only reads: start it with --write"
-    return f"there is no tool {name[:100]!r} here; there are: {', '.join(tools)}"
+    return f"there is no tool {name[:100]!r} here; use one of: {', '.join(tools)}"
 
 
 def _words(error: Exception, caller: ToolCaller) -> str:

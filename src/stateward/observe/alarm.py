@@ -78,7 +78,7 @@ class Alarms:
     def __init__(self, alarm: Alarm, counters: Counters) -> None:
         self.alarm = alarm
         self._counters = counters
-        self._lock = threading.Lock()  # several engines may ask at once; one of them is told
+        self._lock = threading.Lock()  # several engines may ask concurrently; one of them is told
         self._suppressed: deque[float] = deque(maxlen=alarm.suppressed)
         self._looked: deque[tuple[float, int, int]] = deque()
         self._lost: deque[tuple[float, int]] = deque()  # when it was seen, and how many then
@@ -143,7 +143,7 @@ class Alarms:
 
 
 def tell(hook: Callable[[AlarmEvent], Any] | str | None, event: AlarmEvent) -> None:
-    """Call the hook; blocks, and runs an async function in an event loop of its own."""
+    """Call the hook; blocks, and runs an async function in its own event loop."""
     try:
         if isinstance(hook, str):
             _post(hook, event)

@@ -1,7 +1,7 @@
-"""Everything that one store counts, put together when somebody asks.
+"""Everything that one store counts, put together when someone asks.
 
 Layers count into plain numbers (`Counters`) and into the recorder of their engine; the collector
-reads both when a snapshot is made. So counting costs an addition, and nobody waits for an exporter.
+reads both when a snapshot is made. So counting costs an addition, and no one waits for an exporter.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Collector:
     # --- asked by exporters ---------------------------------------------------------
 
     def refresh(self) -> None:
-        """Read the store's size anew if the last look is old. Blocks, so never on an event loop."""
+        """Read the store's size again if the last one is old. Blocks, so never on an event loop."""
         for stores in self._sizes.values():
             for sizes in stores:
                 sizes.look()

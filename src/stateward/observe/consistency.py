@@ -52,7 +52,7 @@ class Consistency:
             self.count("reset")
 
     def see(self, entity: Entity, head: Head) -> None:
-        """Remember somebody's lease, so that it is known whether the next one takes it over."""
+        """Remember someone's lease, so that it is known whether the next one takes it over."""
         if head.lease is not None:
             if len(self._leases) >= ENTITIES:
                 self._leases.clear()

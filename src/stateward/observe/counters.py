@@ -18,7 +18,7 @@ _lock = Lock()  # over the numbers that are kept by name: all of them rare
 
 
 class Counters(Struct, eq=False):
-    """Numbers of one store of one process, which begin anew with it. Reading takes no lock.
+    """Numbers of one store of one process, which begin again with it. Reading takes no lock.
 
     Each field is annotated with the metric that exports it, and with the labels it has there. So
     what is counted is exported: there is no room here for anything else. All of them only grow,
@@ -43,7 +43,7 @@ class Counters(Struct, eq=False):
     damaged: Annotated[int, metric.LOST, {"reason": "damaged"}] = 0  # lines that cannot be read
     adopted: Annotated[int, metric.ADOPTED] = 0  # taken over from processes that have ended
     breaker_opened: Annotated[int, metric.BREAKER_OPENED] = 0
-    breaker_refused: Annotated[int, metric.BREAKER_REFUSED] = 0  # failed at once: it was open
+    breaker_refused: Annotated[int, metric.BREAKER_REFUSED] = 0  # failed immediately: it was open
     alarms_raised: Annotated[int, metric.ALARMS] = 0
 
     heartbeats_failed: Annotated[int, metric.HEARTBEATS_FAILED] = 0
@@ -58,7 +58,7 @@ class Counters(Struct, eq=False):
     context_breaks: Annotated[dict[str, int], metric.CONTEXT_BREAKS] = {}  # by reason
     summaries_made: Annotated[int, metric.SUMMARIES, {"result": "made"}] = 0
     summaries_failed: Annotated[int, metric.SUMMARIES, {"result": "failed"}] = 0
-    # Another replica was at it; or the conversation was edited or deleted meanwhile.
+    # Another replica was at it; or the conversation was edited or deleted in the meantime.
     summaries_elsewhere: Annotated[int, metric.SUMMARIES, {"result": "elsewhere"}] = 0
     summaries_discarded: Annotated[int, metric.SUMMARIES, {"result": "discarded"}] = 0
 

@@ -46,7 +46,7 @@ from stateward.ops import (
     Write,
 )
 
-KINDS = 24  # kinds of state that get series of their own; further ones share "other"
+KINDS = 24  # kinds of state that get their own series; further ones share "other"
 
 # By the name of the outcome's type: the last two are answers of the layer that suppresses failures.
 OUTCOMES = {

@@ -39,7 +39,7 @@ class SizeGrowth(Struct, frozen=True):
 
 
 class Sizes:
-    """Looks at a store now and then, through connections of its own, when an exporter asks.
+    """Looks at a store now and then, through its own connections, when an exporter asks.
 
     Nothing is opened, and no thread begun, in a process that exports nothing.
     """

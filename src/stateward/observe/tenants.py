@@ -1,6 +1,6 @@
 """What is counted for each tenant of a store that has several: see `Store.within`.
 
-Tenants have no end, series must have one. The first to come get a name of their own, and later ones
+Tenants have no end, series must have one. The first to come get their own name, and later ones
 if they are busy; the rest are counted together. A name is kept for good: a number that fell would
 be a restart to Prometheus.
 """

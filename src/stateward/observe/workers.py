@@ -95,7 +95,7 @@ class Workers:
         self._failed = False
 
     def begin(self) -> None:
-        """Keep a file from now on. Does no I/O: a thread of its own does."""
+        """Keep a file from now on. Does no I/O: a separate thread does."""
         with self._lock:
             if not self._name:
                 self._name = f"{os.getpid()}-{self._world.new_id()}{SUFFIX}"
@@ -141,7 +141,7 @@ class Workers:
             name, is_first = self._name, not self._written
             if name:
                 self._write()
-        if name and is_first:  # the folder stays small though nobody scrapes
+        if name and is_first:  # the folder stays small though no one scrapes
             self._merge(self._others(name))
         return EVERY
 
@@ -175,7 +175,7 @@ class Workers:
         try:
             names = sorted(os.listdir(self._folder))
         except FileNotFoundError:
-            return {}  # nobody has written yet
+            return {}  # no one has written yet
         except OSError as error:
             self._complain(error)
             return {}
@@ -206,14 +206,14 @@ class Workers:
     def _merge(self, others: dict[str, Sighting]) -> Tally:
         """Add those that have ended to their one file; returns what that says.
 
-        It is read after the others, and names whom it has of late: so nobody is counted twice or
+        It is read after the others, and names whom it has of late: so no one is counted twice or
         missed, though others merge at the same time, or are killed while they do.
         """
         gone = {name: found.tally for name, found in others.items() if found.has_ended}
         if gone:
             try:
                 with _opened(self._path(MERGE), os.O_RDWR | os.O_CREAT) as merging:
-                    if lock(merging):  # else somebody else is at it
+                    if lock(merging):  # else someone else is at it
                         self._add_to_ended(gone)
             except OSError as error:
                 self._complain(error)
@@ -326,7 +326,7 @@ def _forked() -> None:
 
 
 def _exited() -> None:
-    """For stores that nobody has closed."""
+    """For stores that no one has closed."""
     for workers in list(_begun):
         workers.close()
 

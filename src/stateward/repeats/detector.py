@@ -31,7 +31,7 @@ Name = tuple[str, str]  # of a conversation or a user: namespace and id
 
 
 class RepeatDetector(ThreadListener):
-    """Follows many conversations at once, each over its last `window` messages.
+    """Follows many conversations at the same time, each over its last `window` messages.
 
         store = stateward.open("sqlite:///agents.db", listener=RepeatDetector())
 
@@ -81,7 +81,7 @@ class RepeatDetector(ThreadListener):
     ) -> None:
         """Take these as a conversation's history so far, and report nothing about them.
 
-        For a process that goes on with a conversation it has not seen. No model is called.
+        For a process that continues with a conversation it has not seen. No model is called.
         """
         messages = checked_messages(messages, self.shape)
         plain = Models(None, None)
@@ -135,7 +135,7 @@ class RepeatDetector(ThreadListener):
         messages: Sequence[Mapping[str, Any]],
         version: int,
     ) -> list[Repeat]:
-        """Take in what was appended. A thread that is shorter than before was begun anew."""
+        """Take in what was appended. A thread that is shorter than before was begun again."""
         return self._feed((namespace, thread), user, messages, version)
 
     def edited(self, namespace: str, thread: str) -> None:

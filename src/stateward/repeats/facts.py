@@ -203,7 +203,7 @@ def _named(want: Want, fact: Fact) -> float:
     if "who" in want.kinds or shared == {"id"}:  # of whom, of what: that must be the same
         return 0.85 if (held.words | (fact.around if shared else NOTHING)) & want.words else 0.0
     if shared == {"name"} and not held.words and want.words - OWN_NAME - fact.around:
-        return 0.0  # somebody's or something's name, not the one that is held
+        return 0.0  # someone's or something's name, not the one that is held
     if shared and (not held.words or held.words & want.words):
         return 0.9
     if (want.kinds | held.kinds) - {"kind"} and (want.kinds - {"kind", "name", "way"} or shared):

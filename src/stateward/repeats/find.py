@@ -1,4 +1,4 @@
-"""`find_repeats`: the whole of a conversation at once, blocking or async."""
+"""`find_repeats`: a whole conversation in one call, blocking or async."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Models:
         return answer
 
     def run(self, plan: Plan) -> list[Repeat]:
-        """Carry a plan out with functions that answer at once."""
+        """Carry a plan out with functions that answer immediately."""
         answer: Any = None
         while True:
             try:
@@ -176,7 +176,7 @@ def checked_window(window: int) -> int:
 def checked_messages(
     messages: Sequence[Mapping[str, Any]], shape: Shaper | None = None
 ) -> Sequence[Mapping[str, Any]]:
-    """The messages, with stand-ins for those that have a form of their own."""
+    """The messages, with stand-ins for those that have their own form."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise InvalidInput(
             "messages is a list of messages, as a window's `messages` has them, not "

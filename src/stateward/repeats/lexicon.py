@@ -214,5 +214,5 @@ COMMON = _words(
     "like want need please what when where which who how that this with from have book yes no go",
 )
 
-# Asked with these, a place is where somebody lives.
+# Asked with these, a place is where someone lives.
 LIVING = _words("live home reside base billing residence")

@@ -32,7 +32,7 @@ from stateward.repeats.words import (
 
 POINTED = frozenset(("place", "date", "time", "when", "duration", "count"))
 
-# Code, quotations and headings ask nobody; nor does a question that the text itself goes on to
+# Code, quotations and headings ask no one; nor does a question that the text itself continues to
 # answer: one that does not speak to the user, with more to follow.
 ASIDE = re.compile(r"```.*?(?:```|\Z)|(?m:^[ \t]*[>#][^\n]*$)", re.DOTALL)
 ADDRESSED = re.compile(r"\b(?:you|your|yours|i|we|me|us)\b", re.IGNORECASE)

@@ -53,10 +53,10 @@ OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own
 
 
 class Rate(Struct, frozen=True):
-    """How fast somebody may ask."""
+    """How fast someone may ask."""
 
     per_second: float
-    burst: int  # at once, after a pause
+    burst: int  # in one moment, after a pause
 
 
 class Asker(Struct, frozen=True):
@@ -143,7 +143,7 @@ class Asker(Struct, frozen=True):
 
     def _theirs(self, op: Commit | Fetch) -> Op | NotYours:
         if op.entity.kind == USER and op.entity.id != self.user:
-            return NotYours()  # also where nobody is yet: a name must not be taken from another
+            return NotYours()  # also where no one is yet: a name must not be taken from another
         if op.owner is None:
             return replace(op, owner=self.user)
         return op if op.owner == self.user else NotYours()

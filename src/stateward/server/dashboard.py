@@ -33,7 +33,7 @@ CAREFUL = {
 }
 
 
-# Comments on lines of their own, and indentation: for those who read the source, not for browsers.
+# Comments on their own lines, and indentation: for those who read the source, not for browsers.
 _FOR_READERS = re.compile(
     rb"^[ \t]*(?://[^\n]*|/\*(?:[^*]|\*(?!/))*\*/)[ \t]*\n|^[ \t]+", re.MULTILINE
 )

@@ -1,4 +1,4 @@
-"""The door: the one place where it is decided who asks. Nobody is let in unnamed."""
+"""The door: the one place where it is decided who asks. No request passes without one."""
 
 from __future__ import annotations
 
@@ -71,9 +71,9 @@ class Door:
 
 
 def _is_local(scope: MutableMapping[str, Any]) -> bool:
-    """Whether the client is on this machine: neither behind a proxy here, nor somebody else's page.
+    """Whether the client is on this machine: neither behind a proxy here, nor someone else's page.
 
-    A page of somebody else, be it of another port, asks with its own origin; one that leads its
+    A page of someone else, be it of another port, asks with its own origin; one that leads its
     name to this machine asks for that name. The dashboard's origin is the service's own.
     """
     client, headers = scope.get("client"), dict(scope["headers"])

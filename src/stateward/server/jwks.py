@@ -138,7 +138,7 @@ class JwksSource:
 
 
 def check_source(where: str) -> None:
-    """Refuse a source that nobody should trust: who can change the keys can make any token."""
+    """Refuse a source that no one should trust: who can change the keys can make any token."""
     if "://" not in where:
         if not Path(where).is_file():
             raise InvalidInput(f"jwks is a URL or a file, and there is no file {where!r}")

@@ -53,7 +53,7 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True):
 
 
 def digest_of_key(secret: str) -> str:
-    """A key has 192 random bits: nobody guesses it, so no slow digest is needed."""
+    """A key has 192 random bits: no one guesses it, so no slow digest is needed."""
     return sha256(secret.encode()).hexdigest()
 
 
@@ -71,7 +71,7 @@ def new_key(
     """A key in full, which nothing remembers, and what is stored of it."""
     rate_of(rate, burst)
     if scope not in SCOPES:
-        raise InvalidInput(f"no scope {scope!r}; there are: {', '.join(SCOPES)}")
+        raise InvalidInput(f"no scope {scope!r}; use one of: {', '.join(SCOPES)}")
     id, now = world.new_id(), world.now()
     secret = f"{BEGIN}{id}.{world.new_id()}{world.new_id()}"
     expires = None if lifetime is None else now + lifetime
@@ -124,7 +124,7 @@ class Keys:
         self._lent: dict[str, KeyRecord] = {}
 
     async def asker(self, secret: str) -> Asker | None:
-        """Whose key that is; None: nobody's, or no longer. Raises what the store raises."""
+        """Whose key that is; None: no one's, or no longer. Raises what the store raises."""
         parts = secret.split(".") if len(secret) <= LONGEST else []
         if len(parts) != 3 or parts[0] != "sw" or not parts[1]:
             return None

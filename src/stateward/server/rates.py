@@ -27,7 +27,7 @@ class RateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """What an asker may do whose key does not say otherwise. None: as much as they like."""
 
     rate: float | None = None  # requests in a second
-    burst: int | None = None  # at once, after a pause; by default those of one second
+    burst: int | None = None  # in one moment, after a pause; by default those of one second
     streams: int | None = None  # at a time, and waits for news
 
     def __post_init__(self) -> None:

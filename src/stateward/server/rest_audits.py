@@ -23,7 +23,7 @@ from stateward.state.audits import MOST
 from stateward.wire import Body
 
 HTML = "text/html; charset=utf-8"
-# What a report says was said by whatever was audited: its page is nobody's origin, so that even a
+# What a report says was said by whatever was audited: its page is no one's origin, so that even a
 # script that came through could neither ask the service nor send anything anywhere.
 GUARDED = {
     "content-security-policy": f"sandbox allow-scripts; {policy()}; frame-ancestors 'self'",

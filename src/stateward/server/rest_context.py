@@ -41,7 +41,7 @@ class FeedQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ContextShown(Struct, frozen=True):
-    """All that an agent needs to go on: conversation, user and unfinished work."""
+    """All that an agent needs to continue: conversation, user and unfinished work."""
 
     thread: ThreadWindow
     exists: bool

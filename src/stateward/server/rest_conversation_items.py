@@ -155,7 +155,7 @@ async def _list(call: RestCall) -> Reply:
 
 
 def _listed(told: list[ToldItem], *, has_more: bool) -> ItemList:
-    """Pages go on by place: that of an item which brought its id along is not searched for."""
+    """Pages continue by place: that of an item which brought its id along is not searched for."""
     first, last = (told[0].placed_id, told[-1].placed_id) if told else (None, None)
     return ItemList([each.item for each in told], first, last, has_more)
 
@@ -184,7 +184,7 @@ async def _beyond(
 
 
 async def _place(thread: Thread, id: str) -> ItemPlace:
-    """Where an item stands, or stood: a page goes on after one that was deleted meanwhile."""
+    """Where an item is, or was: a page continues after one that was deleted in between."""
     seen, found = await _find(thread, id)
     place = place_of(id)
     if found is not None:

@@ -224,7 +224,7 @@ async def _put(call: RestCall) -> Reply:
 
 
 async def _refuse(handle: DocumentHandle, error: StateConflictError) -> NoReturn:
-    """Somebody else was faster: say what is there now."""
+    """Another writer was faster: say what is there now."""
     now = await handle.get()
     headers = {"etag": etag(now.version, now.stamp)} if now.exists else {}
     raise Refusal(412, str(error), **headers) from error

@@ -51,7 +51,7 @@ class FindAnswer(Struct, frozen=True):
     """What there is: ids that begin so, what that user has, and what was done by hand."""
 
     entities: list[EntityFound]
-    user: str | None  # the text, if it is somebody who has anything here
+    user: str | None  # the text, if it is someone who has anything here
     kinds: dict[str, int]  # how much they have
     threads: list[ThreadInfo]  # theirs, those first that were touched last
     operations: list[LoggedOperation]  # with that correlation id

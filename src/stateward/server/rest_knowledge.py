@@ -149,7 +149,7 @@ async def _until_now(store: Store, knew: Knowledge, user: Any) -> ComparedKnowle
     if owner is None:
         head = (await store.thread(knew.thread, user).handle.fetch()).head
         owner = head.owner or None
-    if owner is None:  # nobody's: there are neither documents nor workflows to compare
+    if owner is None:  # no one's: there are neither documents nor workflows to compare
         window = await store.thread(knew.thread, user).load(last=1, exact=True)
         changes = _changes((knew.receipt.version, window.version), ({}, {}), ({}, {}))
         return ComparedKnowledge("now", window.version, changes)

@@ -28,7 +28,7 @@ async def answered(
     """What the route answers. What an operator does is in the log before it is done.
 
     What an operator reads is in it before it is handed over, and the answer names the entry: who
-    goes on looking at the same thing says its number as `look`, and adds none. Keys that are not
+    continues looking at the same thing says its number as `look`, and adds none. Keys that are not
     for operators are those of agents and of their users: what they do is not done by hand.
     """
     deed = route.deed

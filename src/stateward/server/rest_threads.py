@@ -216,7 +216,7 @@ async def _append(call: RestCall) -> Reply:
 
 
 async def appended(handle: Handle, appending: Coroutine[Any, Any, Appended]) -> Reply:
-    """What became of an append; if somebody else was faster, with the version there is now."""
+    """What became of an append; if someone else was faster, with the version there is now."""
     try:
         done = await appending
     except StateConflictError as error:
@@ -249,7 +249,7 @@ def message_event(change: Change) -> MessageEvent:
 
 
 def begins_after(call: RestCall, after: str | None) -> str | None:
-    """Where a stream goes on: after the last event that the client has, or as it says."""
+    """Where a stream continues: after the last event that the client has, or as it says."""
     seen = call.headers.get(LAST_EVENT.lower())
     return after if seen is None else unquote(seen)
 

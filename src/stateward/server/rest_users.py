@@ -17,7 +17,7 @@ from stateward.server.reply import Reply
 from stateward.server.rest import LINES, Limit, Page, answer, linked, missing
 from stateward.server.route import RestCall, RestRoute, RouteDeed
 
-PIECE = 1 << 16  # bytes of an export that are sent at once
+PIECE = 1 << 16  # bytes of an export that are sent in one piece
 
 
 class UsersQuery(Struct, frozen=True, forbid_unknown_fields=True):

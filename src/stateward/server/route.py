@@ -38,7 +38,7 @@ class RestCall(NamedTuple):
 
 
 class RouteDeed(NamedTuple):
-    """What the operations log says of a request that somebody makes by hand."""
+    """What the operations log says of a request that someone makes by hand."""
 
     what: str  # e.g. "workflow cancel"
     kind: str | Callable[[RestCall], str]  # of what it is done to

@@ -136,7 +136,7 @@ class Application:
         try:
             reply = await self._reply(scope, receive)
         except _HungUp:
-            return  # nobody is there to be told
+            return  # no one is there to be told
         except Exception as error:
             reply = reply_of(error)
         if reply.events is not None and reply.asker is not None:
@@ -213,7 +213,7 @@ class Application:
             asker = await self._door.asker(scope, headers)
             asker.require("write" if write else "read")
             namespace = namespace_of(asker, headers, self._namespace)
-            # Of the extra `mcp`, and slow to import: others are answered meanwhile.
+            # Of the extra `mcp`, and slow to import: others are answered in the meantime.
             await self._world.offload(import_module, "stateward.mcp.http")
             from stateward.mcp.http import answer_request
             from stateward.mcp.tool import ToolCaller

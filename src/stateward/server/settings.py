@@ -35,7 +35,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     insecure_local: bool = False
     largest_body: int = 64 << 20  # bytes
     body_seconds: float = 30.0
-    stop_seconds: int = 30  # that what is under way may take when it stops
+    stop_seconds: int = 30  # that what is in progress may take when it stops
     limits: RateSettings = RateSettings()
     jwt: JwtSettings | None = None
 
@@ -98,7 +98,7 @@ def _resolved(
     environment: Mapping[str, str],
     instead: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """With the values of the environment. Refuses keys that nobody knows, nearest first."""
+    """With the values of the environment. Refuses keys that no one knows, nearest first."""
     known = {field.encode_name: field for field in fields(of)}
     found: dict[str, Any] = {}
     for key, value in said.items():
@@ -123,7 +123,7 @@ def _resolved(
             found[base] = _of_type(environment[value], known[base].type)
         else:
             raise InvalidInput(
-                f"{where}there is no key {name!r}{did_you_mean(key, known)}; there are: "
+                f"{where}there is no key {name!r}{did_you_mean(key, known)}; use one of: "
                 f"{', '.join(known)}"
             )
     return found

@@ -1,4 +1,4 @@
-"""Events to one client, one at a time: nothing is kept for somebody who does not read."""
+"""Events to one client, one at a time: nothing is kept for someone who does not read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON Web Tokens: who asks, as somebody else's login service vouches for it."""
+"""JSON Web Tokens: who asks, as someone else's login service vouches for it."""
 
 from __future__ import annotations
 

@@ -192,7 +192,7 @@ def translate(
     target = TARGETS.get(shape)
     if target is None:
         known = ", ".join(repr(name) for name in get_args(Shape))
-        raise InvalidInput(f"there is no shape {shape!r}; there are: {known}")
+        raise InvalidInput(f"there is no shape {shape!r}; use one of: {known}")
     read = [_read(message) for message in messages]
     kept = [target.kept(saids[0]) if saids else None for saids in read]
     if all(own is message for own, message in zip(kept, messages, strict=True)):

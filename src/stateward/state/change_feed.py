@@ -63,7 +63,7 @@ def chosen_kinds(kinds: str | Iterable[str] | None) -> tuple[str, ...]:
     unknown = [kind for kind in chosen if kind not in STATE]
     if unknown or not chosen:
         what = f"no kind of state is called {shown(unknown[0])}" if unknown else "kinds is empty"
-        raise InvalidInput(f"{what}; there are: {', '.join(STATE)}")
+        raise InvalidInput(f"{what}; use one of: {', '.join(STATE)}")
     return chosen
 
 

@@ -455,7 +455,7 @@ async def append_patching(
 ) -> Outcome | Suppressed:
     """Append messages and merge a patch into a document, in one commit.
 
-    If somebody else changes the document meanwhile, both are tried again on what is there by then.
+    If another writer changes the document first, both are retried on what is there by then.
     """
     name, changes = patch
     check_patch(changes)

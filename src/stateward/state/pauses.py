@@ -11,7 +11,7 @@ from stateward.state.scope import Scope
 
 
 async def pause(scope: Scope, kind: str) -> None:
-    """Workers take no workflow of this kind from now on; those under way are not disturbed."""
+    """Workers take no workflow of this kind from now on; those in progress are not affected."""
     handle = _handle(scope, kind)
     stored(await handle.commit((Put(PAUSE, encode({"kind": kind}, "the pause")),)), handle.entity)
 

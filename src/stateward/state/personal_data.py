@@ -59,7 +59,7 @@ async def erased_at(scope: Scope, user: str) -> float | None:
 
 
 async def erase(scopes: Sequence[Scope], user: str) -> ErasureReceipt:
-    """From every engine at once, each with a mark of its own: it may be restored on its own."""
+    """From every engine concurrently, each with its own mark: it may be restored on its own."""
     receipts = await gather([_erasing(scope, user) for scope in scopes])
     removed: Counter[str] = Counter()
     for receipt in receipts:

@@ -64,7 +64,7 @@ async def withdraw(scope: Scope, id: str) -> None:
 async def answer(scope: Scope, id: str, value: Any, *, by: str | None = None) -> bool:
     """Tell the workflow that asked; False if the question is not open any more.
 
-    With `by`, a user, it must be for them, or for nobody in particular: `NotPermitted` otherwise.
+    With `by`, a user, it must be for them, or for no one in particular: `NotPermitted` otherwise.
     The signal is one for this very wait, so that a late answer is never taken for that to another
     question, and has a key: of two answers the first counts.
     """

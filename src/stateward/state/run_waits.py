@@ -23,7 +23,7 @@ class Waits:
     async def wait(
         self, id_: str, name: str, timeout: float | None, question: dict[str, Any] | None
     ) -> None:
-        """Until a signal has come or the time is up; what is asked is shown to people meanwhile."""
+        """Wait for a signal until the time is up; until then the question is shown to people."""
         drive, record = self._drive, self._drive.record
         while id_ not in record.waits:
             drive.check(f"the wait for {name!r}")

@@ -14,7 +14,7 @@ from stateward.ops import Entity, Op, Outcome
 
 
 class AsyncOver:
-    """An `Engine` over a `SyncEngine`. Every call runs in a thread, those made at once in several.
+    """An `Engine` over a `SyncEngine`. Every call runs in a thread, concurrent ones in several.
 
     So the threads that call an engine are seldom the one that opened it: what it keeps for a thread
     must not be what it keeps for a caller.

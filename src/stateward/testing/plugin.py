@@ -47,7 +47,7 @@ def stateward_sync_store(stateward_clock: SteppableWorld) -> SyncFaultyStore:
 
 
 def _impatient() -> Policy:
-    """Memory answers at once: only a fault ever waits, and a test should not wait long for it.
+    """Memory answers immediately: only a fault ever waits, and a test should not wait long for it.
 
     The breaker stays closed, so that the store works again as soon as the fault is over.
     """

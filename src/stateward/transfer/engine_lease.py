@@ -59,7 +59,7 @@ class EngineLease:
         return self._world.monotonic() - self._since < self._ttl / 4 or self.renew()
 
     def renew(self) -> bool:
-        """Whether nobody else has had it since it was taken."""
+        """Whether no one else has had it since it was taken."""
         self._since = self._world.monotonic()
         return isinstance(self._commit(Renew(self._token, self._nonce, self._ttl)), Applied)
 

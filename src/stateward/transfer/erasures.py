@@ -1,4 +1,4 @@
-"""What must outlive a restore: that a user was erased; and what says that one is under way."""
+"""What must outlive a restore: that a user was erased; and what says that one is in progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stateward.transfer.lines import Content, DocumentLine, EntityLine
 
 
 def marker(namespace: str) -> Entity:
-    """There while a restore is under way, or was interrupted."""
+    """There while a restore is in progress, or was interrupted."""
     return Entity(namespace, RESTORING, RESTORING)
 
 

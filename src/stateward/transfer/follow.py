@@ -39,7 +39,7 @@ class FollowReport(Struct):
     behind: int = 0  # entities that are known to wait
     more: bool = False  # there may be others behind those
     seconds: float = 0.0  # since the first of them was touched
-    cursor: str | None = None  # to go on from
+    cursor: str | None = None  # to continue from
     problem: str | None = None  # why nothing can be brought right now
 
 
@@ -66,7 +66,7 @@ class Follower:
         self._marks = Erasures()
 
     def begin(self) -> None:
-        """Mark the target, or go on with what was marked; learn which kinds there are."""
+        """Mark the target, or continue with what was marked; learn which kinds there are."""
         self._target.begin()
         cursors = cursors_of(self._report.cursor)
         (listed,) = self._engine.execute((List(self._namespace, tally="kind"),))
@@ -124,7 +124,7 @@ class Follower:
         self._target.finish()
 
     def leave(self) -> None:
-        """Somebody may go on with it."""
+        """Somebody may continue with it."""
         self._target.leave()
 
     def _learn_erasures(self) -> None:

@@ -7,13 +7,13 @@ At every moment exactly one volume has the right to an entity, and says so:
     does a run that found something to decide: run it again.
 2.  Before entities are copied to a volume it notes which, and from where. The copy counts only
     when the original has been dropped: a later run removes the copies of noted entities whose
-    original is still there, and begins them anew.
+    original is still there, and begins them again.
 3.  The original goes only after the copy has been read back and compared, and only if nothing
-    was written to it meanwhile.
+    was written to it in the meantime.
 4.  What replicas kept locally, because their store could not take it, is stored when everything is
     where it belongs, and before anything is served again.
 5.  Every write says what it expects, so that a run which was paused for long, and has a successor
-    by now, can not do harm when it goes on.
+    by now, can not do harm when it continues.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class SpilledTurns(Protocol):
         home: Callable[[Entity], str],
         keep: Callable[[], float],
     ) -> int:
-        """Bring everything home; `keep` says until when that may go on. How many were stored."""
+        """Bring everything home; `keep` says until when that may continue. How many were stored."""
 
     def close(self) -> None:
         """Leave what is left to whoever comes next."""

@@ -25,7 +25,7 @@ _decode = msgspec.json.Decoder(Content).decode
 
 
 class PageSize:
-    """How many entries are read at once: as many as memory likes. A message may have a megabyte."""
+    """How many entries one page reads, to bound the memory: a message may have a megabyte."""
 
     def __init__(self) -> None:
         self.entries = FIRST
@@ -104,7 +104,7 @@ class Source:
                     "again to its end, then make the backup"
                 )
             if found.entity.kind == HEARTBEAT:
-                continue  # which processes lived then is nobody's state
+                continue  # which processes lived then is no one's state
             entries += min(found.head.live, self._page.entries)
             if together and (entries > self._page.entries or len(together) == TOGETHER):
                 yield from self._several([item.entity for item in together])
@@ -129,7 +129,7 @@ class Source:
             return
         least = FEWEST
         while page.head.exists:
-            with _Kept() as kept:  # nobody can take back a line that was written
+            with _Kept() as kept:  # no one can take back a line that was written
                 try:
                     kept.write(self._pages(entity, page, size, least))
                 except _Changed:  # so busy an entity is read in larger pages, at last in one

@@ -178,7 +178,7 @@ class RestoreTarget:
         self._send([drop])
 
     def leave(self) -> None:
-        """Let another process go on; the namespace stays marked."""
+        """Let another process continue; the namespace stays marked."""
         self._lease.release()
 
     def keep(self) -> None:
@@ -229,7 +229,7 @@ class RestoreTarget:
         self._add(self._entity(part), part.restore(last=True), size)
 
     def _put_part(self, part: Part, *, last: bool = False) -> bool:
-        """One part of many, after what came before it; False: its time has come meanwhile."""
+        """One part of many, after what came before it; False: its time has come in the meantime."""
         self._flush()
         before, entity = part.stored, self._entity(part)
         checks: tuple[Check, ...]
@@ -254,7 +254,7 @@ class RestoreTarget:
         """For each, that it is still as whoever holds the lease has found it.
 
         The lease is another entity's, and no commit can check it: one that is on its way while
-        this process is frozen arrives after somebody else has finished the restore, and must not
+        this process is frozen arrives after someone else has finished the restore, and must not
         overwrite what agents have written since.
         """
         absent = (Absent(), NotDroppedSince(self._lease.granted))

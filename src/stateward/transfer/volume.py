@@ -98,7 +98,7 @@ class Volume:
         return self._ask(Commit(entity, self._world.new_id(), (write,), checks))
 
     def apply(self, writes: Sequence[tuple[Entity, Write, Check]]) -> None:
-        """All of these, each on an entity of its own and each only if its check holds."""
+        """All of these, each on its own entity and each only if its check holds."""
         new_id = self._world.new_id
         commits = [Commit(entity, new_id(), (write,), (check,)) for entity, write, check in writes]
         outcomes = self._engine.execute(commits) if commits else []

@@ -37,7 +37,7 @@ def check_replicas(replica: str | None, replicas: Replicas | None) -> Replicas |
 
 
 def replica_names(replicas: Replicas) -> tuple[str, ...]:
-    """The names of all replicas as of now, in an order of their own."""
+    """The names of all replicas as of now, in their own order."""
     if type(replicas) is Names:
         return replicas  # checked before
     given = replicas() if callable(replicas) else replicas

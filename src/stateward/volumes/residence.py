@@ -169,7 +169,7 @@ class Residence:
         else:
             how = "was never laid out" if recorded is None else f"is laid out for {recorded}"
         if not self._under_way:
-            await self.leave()  # it is nobody's now: who rebalances need not wait for us
+            await self.leave()  # it is no one's now: who rebalances need not wait for us
         raise NotLaidOut(
             f"the store of the replica {self.replica!r} {how}; to serve {list(names)} stop the "
             "replicas, run `stateward rebalance` with the stores of all, and start them again"

@@ -95,7 +95,7 @@ async def read_moment(
     """All that explains a turn: the one that has the message `at`, or else the worst one.
 
     None: there is no such thread, or it is empty. `user` is who was forgotten, if the thread is
-    not theirs; `last` is how many messages are read. Without `hosts` nobody asks on which machines
+    not theirs; `last` is how many messages are read. Without `hosts` no one asks on which machines
     turns are kept.
     """
     seen = await store.thread(thread).handle.fetch(documents=(EDITS,))

@@ -47,7 +47,7 @@ def _hero(it: Explanation, url: str) -> Markup:
         ("Messages", "–".join(f"{n}" for n in sorted(numbers))),
         ("Written", day(it.turn.at)),
         *([("Stored", day(it.turn.stored))] if it.turn.kept else []),
-        ("User", "nobody" if it.user is None else it.user),
+        ("User", "none" if it.user is None else it.user),
     ]
     said = tag(
         "div",

@@ -76,7 +76,7 @@ async def a_feed_is_of_the_kinds_that_are_asked_for(h: StoreHarness) -> None:
         for kinds in wrong:
             with raises(InvalidInput) as caught:
                 await told(store, kinds=kinds)
-            assert "there are: thread, user" in str(caught.error)
+            assert "use one of: thread, user" in str(caught.error)
         unreadable: tuple[Any, ...] = ("nonsense", "é", "", 7, "e30x")
         for cursor in unreadable:
             with raises(InvalidInput) as caught:

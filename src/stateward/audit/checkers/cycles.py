@@ -113,7 +113,7 @@ def cycles(lists: Lists) -> Iterator[Anomaly]:
     for knot in graph.knots(range(len(graph.out)), ~0):
         name, path = plainest(graph, knot)
         steps = _steps(graph, path)
-        said = f"{len(steps)} transactions come before each other:"
+        said = f"{len(steps)} transactions each come before the next, in a cycle:"
         for start, end, kind in steps:
             said += f"\n  T{start} before T{end}: {_why(lists, start, end, kind)}"
         yield lists.found(name, said, *(start for start, _, _ in steps))
@@ -172,7 +172,7 @@ def _why(lists: Lists, start: int, end: int, kind: int) -> str:
         if isinstance(op, ListAppend):
             place = order.index(op.value) + 1 if kind == WW and op.value in order else len(order)
             if place < len(order) and lists.writer(op.key, order[place]) == end:
-                return f"in {op.key!r}, {op.value!r} stands right before {order[place]!r}"
+                return f"in {op.key!r}, {op.value!r} is directly before {order[place]!r}"
         elif kind == WR and op.values and lists.writer(op.key, op.values[-1]) == start:
             return f"the other read its {op.values[-1]!r} in {op.key!r}"
         elif kind == RW and len(op.values) < len(order):

@@ -68,7 +68,7 @@ def forked_orders(lists: Lists) -> Iterator[Anomaly]:
 
 
 def garbage(lists: Lists) -> Iterator[Anomaly]:
-    """A value that nobody appended, or that a failed transaction did."""
+    """A value that no one appended, or that a failed transaction did."""
     for key in lists.order:
         for number, values in lists.odd(key):
             for value in values:
@@ -91,7 +91,7 @@ def torn_appends(lists: Lists) -> Iterator[Anomaly]:
         for number, values in reads:
             writer = lists.writer(key, values[-1]) if values else None
             if writer is not None and writer != number and last[key, writer] != values[-1]:
-                said = f"{key!r} was read in the middle of an append that is one"
+                said = f"{key!r} was read in the middle of an atomic append"
                 yield lists.found("intermediate read", said, writer, number)
 
 
@@ -109,7 +109,7 @@ def lost_appends(lists: Lists) -> Iterator[Anomaly]:
 
 
 def stale_reads(lists: Lists) -> Iterator[Anomaly]:
-    """A read without what somebody already knew to be there when it began."""
+    """A read without what someone already knew to be there when it began."""
     for key, order in lists.sound():
         known = [(inf, -1)] * (len(order) + 1)  # by length: since when, and by whom
         for place, value in enumerate(order):
@@ -124,5 +124,5 @@ def stale_reads(lists: Lists) -> Iterator[Anomaly]:
             if len(values) < len(order):
                 since, witness = known[len(values) + 1]
                 if since < lists.history[number].invoked:
-                    said = f"{key!r} was read as it had been, after it was known to be longer"
+                    said = f"a read of {key!r} missed a value that was already known to be there"
                     yield lists.found("stale read", said, witness, number)

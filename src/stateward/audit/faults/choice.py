@@ -21,7 +21,7 @@ def named(text: str | None) -> tuple[str, ...]:
     names = () if text is None else tuple(text.split(","))
     for name in names:
         if name not in NAMES:
-            raise InvalidInput(f"no fault {name!r}; there are: {', '.join(NAMES)}")
+            raise InvalidInput(f"no fault {name!r}; use one of: {', '.join(NAMES)}")
     return names
 
 
@@ -78,11 +78,11 @@ class FaultChoice:
                 return []
             found.append(
                 LinkFault(led[0], kind, led[1])
-            )  # each its own, so that all can be at once
+            )  # each its own, so that all can run at the same time
         return found
 
     async def away(self) -> Any:
-        """One that keeps the store away, for a replica that is killed meanwhile; None if none."""
+        """A fault that keeps the store away while a replica is killed; None if there is none."""
         files = self.target.files
         if files is not None:
             lockable = (files.own or self._may_lock) and "locked" in self._only

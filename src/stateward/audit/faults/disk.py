@@ -1,4 +1,4 @@
-"""What a disk can do to a store of files: be full, or be locked by somebody else."""
+"""What a disk can do to a store of files: be full, or be locked by someone else."""
 
 from __future__ import annotations
 

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 Kind = Literal["cut", "unanswered", "freeze", "slow", "throttle", "exhaust", "refuse"]
 LABELS: dict[Kind, str] = {
-    "cut": "the link is cut again and again",
+    "cut": "the link is cut repeatedly",
     "unanswered": "requests arrive and their answers are lost",
     "freeze": "the link is frozen",
     "slow": "the link is slow (300 ms)",
     "throttle": "the link is throttled (4 kB/s)",
-    "exhaust": "no connection beyond the first is let in",
+    "exhaust": "only one connection is accepted",
     "refuse": "connections are refused",
 }
 SLOW = 0.3
@@ -223,7 +223,7 @@ class LinkFault:
         elif self._kind == "exhaust":
             proxy.most = 1
             proxy.cut(but=1)
-            # Whoever needs but one goes on with that: then it was met too, and does no harm.
+            # Whoever needs but one continues with that: then it was met too, and does no harm.
             self._touched = proxy.touched - (1 if proxy.connections else 0)
         elif self._kind == "refuse":
             proxy.refusing = True

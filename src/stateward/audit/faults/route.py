@@ -1,6 +1,6 @@
 """Where the servers of a target listen, and how replicas are led to them through a proxy.
 
-A replica is to go on believing that it talks to the server itself: a cluster's nodes tell each
+A replica is to continue believing that it talks to the server itself: a cluster's nodes tell each
 other's addresses, and TLS verifies the name of the host. So its connections are led aside when they
 are made (see `reroute`), or its engine says another URL with the same name of the host.
 """

@@ -52,7 +52,7 @@ def from_json(data: bytes | str) -> Report:
         found = msgspec.json.decode(data, type=_Head).format
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(
-            f"This is no audit report: {error}. Give the report.json that an audit wrote."
+            f"This is not an audit report: {error}. Pass the report.json that an audit wrote."
         ) from error
     if found != FORMAT:
         advice = "upgrade Stateward" if found > FORMAT else "run the audit again"

@@ -93,7 +93,7 @@ def _answer(page: _Page, answer: Answer, column: int) -> None:
     name = words.line(answer.id)
     first = f"{number:>2}  {verdict}{name}{' ' * (column - words.cells(name))}  "
     indent = 4 + _VERDICT + max(column, words.cells(name)) + 2
-    if words.cells(name) > column:  # an id longer than its column has a line of its own
+    if words.cells(name) > column:  # an id longer than its column has its own line
         page.add(name, first=f"{number:>2}  {verdict}", indent=4 + _VERDICT)
         first, indent = " " * (4 + _VERDICT), 4 + _VERDICT
     page.add(words.graded(answer), first=first, indent=indent)

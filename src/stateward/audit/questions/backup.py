@@ -28,7 +28,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         zero("conversations that differ", len(disordered), len(drill.restored), "conversations"),
         Evidence("users' state", "equal" if drill.users_equal else "different"),
         Evidence(
-            "one point in time", whole if drill.moment == "store" else "each entity on its own"
+            "one point in time", whole if drill.moment == "store" else "each entity separately"
         ),
         Evidence("RPO", plural(len(missing), "acknowledged turn"), limit="0"),
         Evidence("RTO", round(drill.restore_seconds, 2), "s"),

@@ -11,16 +11,20 @@ COMPARED = (
     "Compare versions in the statement that writes, and refuse every version but the current."
 )
 PROMISES = (
-    Promise("the right version", "a put with the right version is refused", COMPARED),
-    Promise("too old", "a put with a version that is too old is accepted", COMPARED),
-    Promise("too new", "a put with a version that never existed is accepted", COMPARED),
-    Promise("nought", "a put with expect=0 overwrites what is there", COMPARED),
-    Promise("refused changes nothing", "a put that was refused has changed something", COMPARED),
-    Promise("told", "versions are not reported, or are wrong"),
-    Promise("raised by a put", "a put does not raise the version"),
-    Promise("raised by an update", "an update does not raise the version"),
-    Promise("a version that another changed", "another replica's change is overwritten", COMPARED),
-    Promise("one of many wins", "several puts for one version were all acknowledged",
+    Promise("current version accepted", "a put with the current version is refused", COMPARED),
+    Promise("old version refused", "a put with an old version is accepted", COMPARED),
+    Promise("future version refused", "a put with a version that never existed is accepted",
+            COMPARED),
+    Promise("expect=0 only creates", "a put with expect=0 overwrites an existing document",
+            COMPARED),
+    Promise("a refused put changes nothing", "a refused put has changed something", COMPARED),
+    Promise("versions are reported", "versions are not reported, or are wrong"),
+    Promise("a put increments the version", "a put does not increment the version"),
+    Promise("an update increments the version", "an update does not increment the version"),
+    Promise("another replica's change is detected", "another replica's change is overwritten",
+            COMPARED),
+    Promise("one of several concurrent puts wins",
+            "several puts for one version were all acknowledged",
             COMPARED),
 )  # fmt: skip
 

@@ -8,18 +8,18 @@ from stateward.audit.record import Record
 
 TURNS = "Cut a conversation between turns, and keep a tool call and its results together."
 PROMISES = (
-    Promise("the instruction", "the instruction at the beginning is not in the context",
+    Promise("system instruction", "the instruction at the beginning is not in the context",
             "Put the system messages before every window, whatever its length."),
-    Promise("the newest message", "the newest message is not in the context",
+    Promise("newest message", "the newest message is not in the context",
             "Take a window from the end of the conversation, and read it from the store."),
-    Promise("the question that is worked on", "the current question is not in the context",
+    Promise("current question", "the current question is not in the context",
             "Keep the last question in front of the newest steps, however many there are."),
-    Promise("calls with their results", "the context is one that models refuse", TURNS),
-    Promise("no more than asked for", "the context has more messages than were asked for"),
-    Promise("as it was stored",
+    Promise("tool calls with their results", "the context is one that models refuse", TURNS),
+    Promise("no more messages than requested", "the context has more messages than were asked for"),
+    Promise("messages as stored",
             "the context has messages that were never stored, or in another order",
             "Leave messages out, but do not change, duplicate or reorder them."),
-    Promise("all that there is room for", "messages are left out though there is room for all",
+    Promise("everything that fits", "messages are left out though there is room for all",
             "Leave out only what does not fit."),
 )  # fmt: skip
 

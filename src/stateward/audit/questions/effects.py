@@ -11,14 +11,15 @@ KEY = (
     "attempt in every replica, and pass it to the system that the tool calls."
 )
 PROMISES = (
-    Promise("it acts", "a tool whose process was killed never acts, and no error says so",
+    Promise("every tool acts", "a tool whose process was killed never acts, and no error says so",
             "Mark work as done when its function has returned, not when it starts."),
-    Promise("what is recorded is not done again", "a tool acts again though its task was done",
+    Promise("completed work is not repeated", "a tool acts again after its task was completed",
             "Store the result of a task before it is acknowledged."),
-    Promise("the key is the same at every try", "a tool acts again under another key", KEY,
+    Promise("same key for every attempt", "a tool acts again under another key", KEY,
             "effects"),
-    Promise("another act has another key", "two different acts have the same key", KEY, "effects"),
-    Promise("an act that is repeated is told apart",
+    Promise("different keys for different actions", "two different actions have the same key", KEY,
+            "effects"),
+    Promise("repeated actions can be detected",
             "a tool that acted before a kill acts again, undetectably", KEY, weak=True),
 )  # fmt: skip
 
@@ -26,7 +27,7 @@ PROMISES = (
 def judge(record: Record, limits: Thresholds) -> Finding:
     tried = {check.promise for check in record.effects or ()}
     # Whether anything is repeated depends on the memory, and a memory without keys has none.
-    chance = {"the key is the same at every try", "an act that is repeated is told apart"}
+    chance = {"same key for every attempt", "repeated actions can be detected"}
     promises = [each for each in PROMISES if each.name not in chance or each.name in tried]
     holds = "every tool acted, and repeated calls could be detected by their key"
     return finding(record, record.effects, promises, holds)

@@ -8,8 +8,8 @@ from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
-BACKUP = "a backup made afterwards"
-FILES, KEPT = "nothing of it in the server's files", "turns kept for later"
+BACKUP = "a later backup"
+FILES, KEPT = "no trace in the server's files", "spilled turns"
 SOMETIMES = (BACKUP, FILES, KEPT)  # not every target has, or does, what these need
 TRACES = (
     "Give the memory a method `traces(text)` that names the files, tables or keys which still "
@@ -17,21 +17,21 @@ TRACES = (
     "are searched. For a Stateward service, pass the store behind it as --url."
 )
 PROMISES = (
-    Promise("gone at once", "what was erased is still there",
+    Promise("gone immediately", "erased data can still be read",
             "Remove all data of the person before erase returns, and let no replica keep a copy."),
-    Promise("gone for a new process", "what was erased is still there in a new process",
+    Promise("gone in a new process", "erased data can still be read in a new process",
             "Remove it in the store, not in the process."),
-    Promise("others stay", "other people's data is erased too",
+    Promise("other people's data stays", "other people's data is erased too",
             "Select what is removed by full ids, not by a prefix or pattern."),
-    Promise("nothing of it is stored", "what was erased is still stored",
+    Promise("no trace in the store", "erased data is still stored",
             "Delete the rows and keys instead of marking them; on SQLite with secure_delete and a "
             "truncated write-ahead log, and without copies in caches, indexes and logs.", "traces"),
-    Promise(FILES, "what was erased is still in the server's files, even after it has rewritten "
-            "them", "Delete the rows and keys instead of marking them."),
-    Promise(KEPT, "a turn that a replica had spilled comes back after its person was erased",
+    Promise(FILES, "erased data is still in the server's files, even after it rewrote them",
+            "Delete the rows and keys instead of marking them."),
+    Promise(KEPT, "a spilled turn comes back after its person was erased",
             "Remember erasures for a while, and refuse turns from before them."),
-    Promise("a new beginning", "what was erased comes back when its id is used again"),
-    Promise(BACKUP, "what was erased is in a backup made afterwards",
+    Promise("id used again", "erased data comes back when its id is used again"),
+    Promise(BACKUP, "erased data is in a backup made later",
             "Leave what is marked for removal out of backups."),
 )  # fmt: skip
 
@@ -43,7 +43,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         record, record.erasure, promises, "erased people were gone, and no one else was affected"
     )
     if found.verdict == "pass" and "traces" not in record.provides and FILES not in tried:
-        said = "no read returned what was erased; whether it is still stored is unknown"
+        said = "no read returned erased data; whether it is still stored is unknown"
         return replace(found, verdict="unknown", summary=said, remedy=TRACES)
     return found
 

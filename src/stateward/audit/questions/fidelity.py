@@ -21,7 +21,7 @@ PROMISES = (
     Promise("values", "fields of messages come back changed", VALUE, refusable=False),
     Promise("roles and tool calls", "parts of messages are lost", VALUE, refusable=False),
     Promise(
-        "many messages at once",
+        "many messages in one append",
         "many messages in one append do not all come back",
         "Write all messages of an append in one transaction, whatever their number.",
         refusable=False,
@@ -41,7 +41,7 @@ EXTREMES = (
     Promise("users' extreme texts", "a NUL in a user's state is silently changed", TEXT, "users"),
     Promise("users' extreme values", "very large numbers of users are changed", VALUE, "users"),
     Promise("users' extreme ids", "users with very long ids are mixed up", IDS, "users"),
-    Promise("what is refused leaves nothing", "a part of what was refused is stored", VALUE),
+    Promise("a refused write leaves nothing behind", "a part of what was refused is stored", VALUE),
 )
 
 

@@ -80,7 +80,7 @@ def history(record: Record, limits: Thresholds) -> Finding | None:
         Evidence("more with a long history", round(times, 1), "times"),
     )
     said = (
-        f"a turn takes {times:.1f} times the room with {seen.long:,} messages "
+        f"a turn takes {times:.1f} times the space with {seen.long:,} messages "
         f"({long:,.0f} bytes) as with about {seen.usual:,}"
     )
     remedy = "Store each message once, not the whole conversation again with every turn."
@@ -102,13 +102,13 @@ def capacity(record: Record, limits: Thresholds) -> Finding:
     in_memory = fits * 1e9 / a_day if a_day else None
     facts = (
         Evidence("bytes a turn", round(grown.bytes_a_turn)),
-        Evidence("turns a day", grown.turns_a_day, limit="your own figure: turns_a_day"),
+        Evidence("turns a day", grown.turns_a_day, limit="your figure: turns_a_day"),
         Evidence("a year of turns", round(year / 1e9, 2), "GB"),
         Evidence("days to full", None if grown.days_to_full is None else round(grown.days_to_full)),
         Evidence(
             f"days until the state outgrows {fits:g} GB of memory",
             None if in_memory is None else round(in_memory),
-            limit="your own figure: state_fits_gb",
+            limit="your figure: state_fits_gb",
         ),
     )
     said = f"{grown.bytes_a_turn:,.0f} bytes a turn; a year is {year / 1e9:.1f} GB"

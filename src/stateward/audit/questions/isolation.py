@@ -8,22 +8,23 @@ from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
-TENANT = "one's own tenant"
-WHOLE = "all of one's own"
+TENANT = "separate tenants"
+WHOLE = "own writes complete"
 OWN_LOST = "While many people write, some of what they wrote is missing or out of date."
 PROMISES = (
-    Promise("one's own state", "a user is given another user's state",
+    Promise("a user's own state", "a user gets another user's state",
             "Keep nothing that belongs to one call in an attribute that all calls share."),
-    Promise("one's own conversation", "a conversation is given messages of another",
+    Promise("a conversation's own messages", "a conversation contains messages of another",
             "Keep nothing that belongs to one call in an attribute that all calls share."),
     Promise(WHOLE, "what was just written is missing or changed while others write",
             "Write each person's state separately, not in one file or record of all people that "
             "is read, changed and written back."),
-    Promise("what is not there yet", "what one caller does to a default value, all others see",
+    Promise("default values",
+            "a change that one caller makes to a default value is visible to all others",
             "Make a new object for every caller: no mutable default, no shared empty one."),
     Promise("after an error", "a failed call leaves data behind, or breaks the next call",
             "Serialise before anything is written, write in one transaction, and roll back."),
-    Promise("one id for several kinds", "a user, a task or a lock with the id of a conversation "
+    Promise("same id for several kinds", "a user, a task or a lock with the id of a conversation "
             "is mixed up with it", "Put the kind before the id, or use a table for each kind."),
     Promise(TENANT, "one tenant reads or deletes what belongs to another",
             "Put the full tenant name and a separator before every id that is stored, looked up, "
@@ -36,7 +37,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     promises = [
         each
         for each in PROMISES
-        if (each.name != "one's own state" or "users" in record.provides)
+        if (each.name != "a user's own state" or "users" in record.provides)
         and (each.name != TENANT or each.name in tried)  # not every target has tenants
         and (each.name != WHOLE or record.format >= 4)
     ]

@@ -10,10 +10,10 @@ TTL = "Set no expiry that was not asked for, and keep keys and results as long a
 PROMISES = (
     Promise("conversations", "a conversation is gone or changed later", TTL),
     Promise("users", "a user's state is gone or changed later", TTL, "users"),
-    Promise("keys", "a key is forgotten: a turn delivered again later is stored twice", TTL,
+    Promise("keys", "a key is forgotten: a turn redelivered later is stored twice", TTL,
             "keys"),
-    Promise("tasks", "a task that is done runs again later", TTL, "tasks"),
-    Promise("workflows", "a workflow that is done runs again later", TTL, "workflows"),
+    Promise("tasks", "a finished task runs again later", TTL, "tasks"),
+    Promise("workflows", "a finished workflow runs again later", TTL, "workflows"),
 )  # fmt: skip
 
 

@@ -8,35 +8,36 @@ from stateward.audit.record import Record
 
 UNIQUE = "Store the key with the turn, in one transaction, unique by conversation and key."
 PROMISES = (
-    Promise("once at once", "a turn delivered twice is stored more than once", UNIQUE),
-    Promise("another conversation", "a key counts in another conversation, whose turn is lost",
+    Promise("redelivered immediately", "a turn delivered twice is stored more than once", UNIQUE),
+    Promise("same key in another conversation",
+            "a key blocks a turn of another conversation, which is lost",
             "Make keys unique by conversation and key together."),
-    Promise("the same words", "the same words with another key are not stored again",
+    Promise("same text with another key", "the same text with another key is not stored again",
             "Identify turns by their key alone, not by their text."),
-    Promise("the place", "a turn that is delivered again changes its place"),
-    Promise("no error", "a turn that is delivered again raises an error",
+    Promise("order kept", "a redelivered turn changes its place in the order"),
+    Promise("redelivery raises no error", "redelivering a turn raises an error",
             "Answer a known key as if its turn had just been stored."),
-    Promise("keys that look alike", "a turn is mistaken for another whose key is similar",
+    Promise("similar keys", "a turn is mistaken for another whose key is similar",
             "Compare full keys byte for byte."),
-    Promise("once later", "a turn delivered again later is stored once more",
+    Promise("redelivered later", "a turn redelivered later is stored again",
             "Keep a key for as long as the turn itself."),
-    Promise("once in flight",
+    Promise("delivered concurrently",
             "a turn delivered by two replicas concurrently is not stored exactly once", UNIQUE),
-    Promise("once after a restart", "a turn delivered again after a restart is stored once more",
+    Promise("redelivered after a restart", "a turn redelivered after a restart is stored again",
             UNIQUE),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    holds = "each turn is there once, however often, when and where it was delivered"
+    holds = "each turn is stored once, no matter how often, when and where it was delivered"
     return finding(record, record.keys, PROMISES, holds)
 
 
 QUESTION = Question(
     "keys",
     19,
-    "Is a turn that is delivered again stored once?",
-    "Networks fail after the store has answered, queues deliver twice, users press the button "
+    "Is a redelivered turn stored only once?",
+    "Networks fail after the store has answered, queues deliver twice, users click the button "
     "again. Without a key the agent answers twice; with a wrong one it drops a turn.",
     ("threads", "keys"),
     ("keys",),

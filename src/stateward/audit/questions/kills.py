@@ -12,16 +12,16 @@ ONE = (
 )
 NO_KILL = "the same without a kill"
 PROMISES = (
-    Promise("what was acknowledged", "turns that were acknowledged are lost when the process dies",
+    Promise("acknowledged turns", "acknowledged turns are lost when the process dies",
             "Acknowledge only what the store has written: no buffer, no background write."),
-    Promise("all or none", "a kill leaves parts of a turn", ONE),
-    Promise("readable", "a kill leaves data that can no longer be read", ONE),
-    Promise("delivered again after a kill", "a turn that a kill interrupted cannot be delivered "
-            "again", ONE, "keys"),
-    Promise("users' state that was acknowledged", "users' state that was acknowledged is lost",
+    Promise("whole turns", "a kill leaves parts of a turn", ONE),
+    Promise("data stays readable", "a kill leaves data that can no longer be read", ONE),
+    Promise("redelivery after a kill", "a turn that a kill interrupted cannot be redelivered", ONE,
+            "keys"),
+    Promise("acknowledged users' state", "acknowledged users' state is lost",
             "Acknowledge only what the store has written: no buffer, no background write.",
             "users"),
-    Promise("tasks that were acknowledged", "tasks that were done are forgotten",
+    Promise("completed tasks", "completed tasks are forgotten",
             "Record the result before it is returned.", "tasks"),
 )  # fmt: skip
 
@@ -29,7 +29,7 @@ PROMISES = (
 def judge(record: Record, limits: Thresholds) -> Finding:
     tried = {check.promise for check in record.kill_checks or ()}
     # Whether a kill meets a turn in progress is chance: mostly it does.
-    chance = ("all or none", "delivered again after a kill", "tasks that were acknowledged")
+    chance = ("whole turns", "redelivery after a kill", "completed tasks")
     promises = [each for each in PROMISES if each.name not in chance or each.name in tried]
     holds = "everything acknowledged was there, and the rest was whole or absent"
     for check in record.kill_checks or ():

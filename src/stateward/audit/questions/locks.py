@@ -8,19 +8,19 @@ from stateward.audit.record import Record
 
 OWNED = "Release a lock only if its token still matches, in one statement or script."
 PROMISES = (
-    Promise("one at a time", "two holders have one lock at the same time",
+    Promise("one holder at a time", "two holders have one lock at the same time",
             "Take a lock by one atomic write that fails if it is held (SET NX PX, a unique row)."),
-    Promise("as long as asked", "a lock ends before its ttl does",
+    Promise("held for its ttl", "a lock ends before its ttl does",
             "Set the expiry to the ttl that was asked for."),
-    Promise("let go", "a lock is not free after its holder released it",
+    Promise("free after release", "a lock is not free after its holder released it",
             "Release the lock when its block ends, also by an error."),
-    Promise("another conversation", "the lock of one conversation blocks another",
+    Promise("other conversations not blocked", "the lock of one conversation blocks another",
             "Use a separate lock for each conversation, named by its full id."),
-    Promise("the holder is killed", "the lock of a killed holder is never free again",
+    Promise("free after its holder is killed", "the lock of a killed holder is never free again",
             "Give every lock an expiry that the store enforces."),
-    Promise("a former holder frees nothing", "a former holder releases the next holder's lock",
+    Promise("a former holder cannot release it", "a former holder releases the next holder's lock",
             OWNED),
-    Promise("a former holder writes nothing",
+    Promise("a former holder's writes are refused",
             "a former holder's write is accepted after the next holder's",
             "Check the fence in the transaction that writes, not before it.", "fences"),
 )  # fmt: skip

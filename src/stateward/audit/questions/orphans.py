@@ -11,15 +11,16 @@ REPAIR = (
     "model gets it."
 )
 PROMISES = (
-    Promise("a turn with a tool call", "after a kill a tool call is there without its result",
+    Promise("tool call and result after a kill",
+            "after a kill, a tool call is stored without its result",
             "Write a turn in one transaction or one file operation: all of it or none."),
-    Promise("the call is known", "a tool call that was acknowledged is gone after a kill",
+    Promise("acknowledged tool calls", "an acknowledged tool call is gone after a kill",
             "Acknowledge an append only when it is stored, whatever its messages are."),
-    Promise("a result that comes later", "a result that another replica adds is not with its call",
+    Promise("results added later", "a result added by another replica is not stored after its call",
             "Keep messages in the order of appends; a call may still get its result later."),
-    Promise("a window of its own making",
-            "a window leaves messages out, and models refuse the rest", REPAIR),
-    Promise("a window that a model takes",
+    Promise("windows that leave messages out",
+            "a window leaves out messages, and models refuse what remains", REPAIR),
+    Promise("windows that models accept",
             "a window has a tool's result without its call, or a call without its result", REPAIR,
             weak=True),
 )  # fmt: skip

@@ -47,11 +47,11 @@ class Question(Struct, frozen=True):
 
 
 def power(of: int) -> str:
-    """What a zero is worth: the rule of three."""
+    """The failure rate that a count of zero rules out: the rule of three."""
     if of <= 3:
-        return "too few to say anything"
+        return "too few trials to draw a conclusion"
     rate = f"1 in {of // 3:,}" if of >= 30 else f"{100 * 3 / of:.0f} %"
-    return f"0 of {of:,}: a rate above {rate} would have shown, 95 %"
+    return f"0 of {of:,}: a rate above {rate} would have been detected (95 % confidence)"
 
 
 def zero(what: str, count: int, of: int, unit: str = "turns") -> Evidence:

@@ -11,7 +11,7 @@ from stateward.audit.report import Evidence
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.turn_race is not None
-    # A memory without keys cannot tell a second delivery: that is a question of its own.
+    # A memory without keys cannot detect a redelivery: that is a separate question.
     problems, facts, example = turns(record.turn_race, "keys" in record.provides)
     if len(record.turn_race.acknowledged) < limits["fewest_turns"] and not problems:
         return Finding("unknown", "too few turns were written")
@@ -49,7 +49,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         again = [fact.value for fact in facts if fact.what == "duplicated turns"]
         doubled = plural(int(again[0] or 0), "duplicated turn")
         said = f"{count:,} turns of racing replicas, none lost or split; {doubled} of {count:,}, "
-        said += "since it has no keys: what is delivered twice is stored twice"
+        said += "because it has no keys: a turn delivered twice is stored twice"
     if record.task_race is not None:
         said += "; each task ran once"
     if record.lock_race is not None:
@@ -128,9 +128,9 @@ def _disordered(firsts: list[str]) -> list[str]:
 
 
 def _unheard(race: TaskRace) -> bool:
-    """Whether it is not known of some task how often it ran, or what came of it."""
-    told = [task for task, runs in race.runs.items() if runs and race.results.get(task)]
-    return not race.tasks or len(told) < race.tasks
+    """Whether the number of runs or the results of some task are unknown."""
+    known = [task for task, runs in race.runs.items() if runs and race.results.get(task)]
+    return not race.tasks or len(known) < race.tasks
 
 
 def tasks(race: TaskRace) -> tuple[list[str], list[Evidence]]:

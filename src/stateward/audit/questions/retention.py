@@ -8,11 +8,11 @@ from stateward.audit.record import Record
 
 EXPIRY = "Reset the expiry with every turn, and with nothing else."
 PROMISES = (
-    Promise("kept so long", "a conversation expires too early", EXPIRY),
-    Promise("prolonged by a turn", "a conversation with new turns expires too early", EXPIRY),
-    Promise("gone afterwards", "a conversation is still there after it expired",
+    Promise("kept until it expires", "a conversation expires too early", EXPIRY),
+    Promise("a turn resets the expiry", "a conversation with new turns expires too early", EXPIRY),
+    Promise("gone after it expires", "a conversation is still there after it expired",
             "Sweep expired conversations, and do not return them before they are swept."),
-    Promise("not prolonged by a read", "reading a conversation prolongs it", EXPIRY),
+    Promise("a read does not reset the expiry", "reading a conversation prolongs it", EXPIRY),
 )  # fmt: skip
 
 

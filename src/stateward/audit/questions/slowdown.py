@@ -108,8 +108,8 @@ QUESTION = Question(
     "slowdown",
     25,
     "Do calls stay as fast as conversations and the store grow?",
-    "What rewrites or reads a whole conversation with every turn, or searches without an index, is "
-    "fast in every demonstration and unusable after a year.",
+    "A store that rewrites or reads a whole conversation with every turn, or searches without an "
+    "index, is fast in every demo and unusable after a year.",
     ("threads",),
     ("costs_by_size",),
     f"{WHOLE} {INDEX}",

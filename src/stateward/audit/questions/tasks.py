@@ -11,28 +11,30 @@ LEASE = (
     "result together with the end of the claim."
 )
 PROMISES = (
-    Promise("the worker is killed", "a task whose worker was killed is lost", LEASE),
-    Promise("a task that takes long", "a long task runs more than once", LEASE),
-    Promise("a failure", "a task that failed is recorded as done", "Record only results, not "
+    Promise("killed worker", "a task whose worker was killed is lost", LEASE),
+    Promise("long task", "a long task runs more than once", LEASE),
+    Promise("failed task not recorded as done", "a failed task is recorded as done",
+            "Record only results, not "
             "errors, and release the claim when the function raises."),
-    Promise("a failure can be tried again", "a task that failed once cannot be tried again",
+    Promise("failed task can be retried", "a failed task cannot be retried",
             "Release the claim when the function raises, and do not record a failure as final."),
-    Promise("others are given the result",
-            "a caller that asks for a task which runs elsewhere gets an error, not its result",
+    Promise("waiting callers get the result",
+            "a caller gets an error instead of the result while a task runs elsewhere",
             "Wait for the result of the other worker.", weak=True),
-    Promise("results", "a recorded result is not returned unchanged",
+    Promise("results unchanged", "a recorded result is not returned unchanged",
             "Record separately from its result that a task is done: a result may be null."),
-    Promise("another task", "a task is blocked by another, or mistaken for it"),
-    Promise("once in one process", "a task started twice concurrently in one process runs twice",
+    Promise("independent tasks", "a task is blocked by another, or mistaken for it"),
+    Promise("concurrent calls in one process",
+            "a task started twice concurrently in one process runs twice",
             LEASE),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     tried = {check.promise for check in record.task_checks or ()}
-    again = "a failure can be tried again"  # recorded only if it could not
+    again = "failed task can be retried"  # recorded only if it could not
     promises = [each for each in PROMISES if each.name != again or each.name in tried]
-    holds = "tasks of killed workers run again, all others once, and failures can be tried again"
+    holds = "tasks of killed workers run again, all others once, and failed tasks can be retried"
     return finding(record, record.task_checks, promises, holds)
 
 

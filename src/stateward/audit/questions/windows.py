@@ -8,21 +8,23 @@ from stateward.audit.record import Record
 
 LONG = "Read the newest messages by their order, and put no limit on them but the caller's own."
 PROMISES = (
-    Promise("the newest", "a window lacks the newest message", refusable=False),
-    Promise("the last ones", "load(last=K) does not return the last K messages", refusable=False),
-    Promise("the whole", "a conversation is not returned whole", refusable=False),
-    Promise("the last ones of a long conversation",
+    Promise("newest message", "a window lacks the newest message", refusable=False),
+    Promise("last K messages", "load(last=K) does not return the last K messages", refusable=False),
+    Promise("all messages", "a conversation is not returned whole", refusable=False),
+    Promise("last K messages of a long conversation",
             "load(last=K) of a long conversation does not return the last K messages", LONG,
             refusable=False),
-    Promise("the whole of a long conversation", "a long conversation is not returned whole", LONG,
+    Promise("all messages of a long conversation", "a long conversation is not returned whole",
+            LONG,
             refusable=False),
-    Promise("in the order of appends", "turns of two replicas are not in the order in which they "
+    Promise("order of appends", "turns of two replicas are not in the order in which they "
             "were stored", "Order by a number that the store gives, not by the replicas' clocks.",
             refusable=False),
-    Promise("a window of none", "load(last=0) returns messages", weak=True),
-    Promise("an unknown conversation", "a conversation that was never written to is not empty",
+    Promise("load(last=0)", "load(last=0) returns messages", weak=True),
+    Promise("unknown conversation", "a conversation that was never written to is not empty",
             refusable=False),
-    Promise("what a caller changes stays his own", "what one caller changes, the next one reads",
+    Promise("callers get their own copy",
+            "the next caller reads what one caller changed in its result",
             "Give every caller a copy: neither a cached list nor a shared default.",
             refusable=False),
 )  # fmt: skip

@@ -8,22 +8,24 @@ from stateward.audit.record import Record, WorkflowRun
 
 LEASE = "Let one replica at a time drive a workflow, under a lease that is renewed while it does."
 PROMISES = (
-    Promise("in order", "steps do not run once each, in order"),
-    Promise("done is done", "steps of a workflow that is done run again",
+    Promise("steps run in order", "steps do not run once each, in order"),
+    Promise("finished workflows do not run again", "steps of a finished workflow run again",
             "Record that a step is done before the next begins, and keep that record."),
-    Promise("two drivers", "steps run more than once when two replicas drive a workflow", LEASE),
-    Promise("a step that takes long", "a long step runs more than once", LEASE),
-    Promise("a step that fails", "a failed step is recorded as done",
+    Promise("concurrent drivers", "steps run more than once when two replicas drive a workflow",
+            LEASE),
+    Promise("long step", "a long step runs more than once", LEASE),
+    Promise("failed step not recorded as done", "a failed step is recorded as done",
             "Record a step when its function has returned, and raise what it raised."),
-    Promise("another goes on", "no replica resumes an interrupted workflow", LEASE),
-    Promise("results", "results of steps are lost", "Store the result of each step with it."),
+    Promise("takeover by another replica", "no replica resumes an interrupted workflow", LEASE),
+    Promise("results of steps", "results of steps are lost",
+            "Store the result of each step with it."),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     tried = {check.promise for check in record.workflow_checks or ()}
     # Not every memory gives the results of a workflow.
-    promises = [each for each in PROMISES if each.name != "results" or each.name in tried]
+    promises = [each for each in PROMISES if each.name != "results of steps" or each.name in tried]
     return with_promises(interrupted(record), record, record.workflow_checks, promises)
 
 

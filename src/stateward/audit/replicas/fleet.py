@@ -62,8 +62,8 @@ class Replica:
         self.alive = False
         for waiting in self._asked.values():
             if not waiting.done():
-                waiting.set_exception(Failed(f"replica {self.number} is gone"))
-                waiting.exception()  # nobody need ask: it was killed
+                waiting.set_exception(Failed(f"replica {self.number} has died"))
+                waiting.exception()  # no one need ask: it was killed
         self._happened.set()
 
     def send(self, do: str, **args: Any) -> asyncio.Future[Any]:
@@ -77,7 +77,7 @@ class Replica:
     def _write(self, said: Any) -> None:
         assert self._process.stdin is not None
         if self._process.stdin.is_closing() or not self.alive:
-            raise Failed(f"replica {self.number} is gone")
+            raise Failed(f"replica {self.number} has died")
         self._process.stdin.write(json.dumps(said).encode() + b"\n")
 
     async def ask(self, do: str, *, patience: float = PATIENCE, **args: Any) -> Any:
@@ -107,7 +107,7 @@ class Replica:
         async with asyncio.timeout(patience):
             while not condition(self.events):
                 if not self.alive:
-                    raise Failed(f"replica {self.number} is gone")
+                    raise Failed(f"replica {self.number} has died")
                 self._happened.clear()
                 await self._happened.wait()
 
@@ -117,7 +117,7 @@ class Replica:
                 os.kill(self._process.pid, number)
 
     async def kill(self) -> None:
-        """SIGKILL: nothing is flushed, nobody is told."""
+        """SIGKILL: nothing is flushed, no one is told."""
         self.signal(signal.SIGKILL)
         await self._process.wait()
         await self._reading
@@ -142,7 +142,7 @@ class Fleet:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill_all)
 
     async def start(self, count: int = 1, *, fresh: bool = False, **changed: Any) -> list[Replica]:
-        """So many, at once. `changed` differs from the target.
+        """So many, concurrently. `changed` differs from the target.
 
         Starting a process takes longer than most workloads do, so those that another workload has
         done with are used again, unless new ones are asked for.
@@ -160,7 +160,7 @@ class Fleet:
 
     async def _one(self, **changed: Any) -> Replica:
         self._number += 1
-        number = self._number  # others may be started meanwhile
+        number = self._number  # others may be started in the meantime
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -183,7 +183,7 @@ class Fleet:
         await self._close([replica for replica in replicas if not replica.reusable])
 
     async def rest(self) -> None:
-        """Close all that nobody uses."""
+        """Close all that no one uses."""
         idle, self._idle = self._idle, []
         await self._close(idle)
 

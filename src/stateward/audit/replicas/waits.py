@@ -36,7 +36,7 @@ class ProcessorWaits:
 
 
 def waited(pid: int) -> float:
-    """Seconds that a process was ready to run and did not; nought if nobody can tell."""
+    """Seconds that a process was ready to run and did not; nought if no one can tell."""
     try:
         _, delay, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""What an audit writes expires by itself, should nobody remove it."""
+"""What an audit writes expires by itself, should no one remove it."""
 
 from __future__ import annotations
 

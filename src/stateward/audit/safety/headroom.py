@@ -49,7 +49,7 @@ def free_connections(settings: Any) -> int | None:
 
 
 def connections(replicas: int, pool: int) -> int:
-    """Most that an audit opens at once: while the replicas are doubled, and while others look."""
+    """Most that an audit has open: while the replicas are doubled, and while others look."""
     return pool * max(2 * replicas, max(2, replicas) + 1) + OWN
 
 

@@ -1,6 +1,6 @@
 """A part of the store for the audit alone: what it writes stays there, and all of it is removed.
 
-Where a store can be several, the part is one that nobody else knows of: a schema of PostgreSQL, or
+Where a store can be several, the part is one that no one else knows of: a schema of PostgreSQL, or
 a file beside the one that was named. Elsewhere it is a namespace. Of a namespace that the user
 named nothing is removed but what has an id of an audit's own: others may have begun to use it.
 """
@@ -24,13 +24,13 @@ from stateward.errors import InvalidInput, SchemaError, StoreUnavailable
 from stateward.ops import Acquire, Commit, Drop, Entity, Found, Held, List, Listed
 from stateward.world import World
 
-REGISTRY = "stateward-audit"  # the namespace in which audits that are under way are noted
+REGISTRY = "stateward-audit"  # the namespace that lists audits in progress
 PREFIX = "stateward-audit-"  # of an audit's own namespaces and files, and of the ids it writes
 SCHEMA = "stateward_audit_"
 NOTE = "a stateward audit works here; stateward audit clean removes what a killed one left"
 WHOLE = "whole"  # the id of the note in a store that is the audit's own
 NOTED = 7 * DAY
-PRESENT = 15.0  # seconds that a note tells of somebody at work, unless it is renewed
+PRESENT = 15.0  # seconds that a note tells of someone at work, unless it is renewed
 UNDER_WAY = "in progress, so left alone"
 BESIDE = ("-wal", "-shm", "-journal")  # how the names end of what SQLite keeps beside a file
 
@@ -87,7 +87,7 @@ def capabilities(url: str) -> Capabilities:
 
 
 async def begin(url: str, namespace: str) -> None:
-    """Make a schema of its own, or see to it that nobody uses the namespace."""
+    """Make its own schema, or see to it that no one uses the namespace."""
     if own_schema(url):
         schemas = cast(Schemas, create_engine(parse(url), World()))
         try:
@@ -133,9 +133,9 @@ async def end_within(seconds: float, url: str, namespace: str) -> str:
 
 
 class Presence:
-    """A note in the store that somebody works in a namespace, renewed for as long as it lasts.
+    """A note in the store that someone works in a namespace, renewed for as long as it lasts.
 
-    `audit clean` finds by it what a killed audit has left, and leaves alone what is under way.
+    `audit clean` finds by it what a killed audit has left, and leaves alone what is in progress.
     """
 
     def __init__(self, url: str, namespace: str) -> None:
@@ -169,7 +169,7 @@ class Presence:
 
 
 async def _note(url: str, namespace: str, nonce: str) -> float:
-    """Say that somebody is at work; for how long somebody else will be, or 0."""
+    """Say that someone is at work; for how long someone else will be, or 0."""
     write = Acquire(nonce, PRESENT, "stateward audit")
     async with opened(url) as engine:
         commit = Commit(_entity(url, namespace), World().new_id(), (write,), retain=NOTED)
@@ -182,7 +182,7 @@ def _entity(url: str, namespace: str) -> Entity:
 
 
 async def _is_left(url: str, namespace: str) -> bool:
-    """Whether nobody works there any more. A note that is still fresh is waited for."""
+    """Whether no one works there any more. A note that is still fresh is waited for."""
     nonce = uuid4().hex
     try:
         remaining = await _note(url, namespace, nonce)
@@ -195,7 +195,7 @@ async def _is_left(url: str, namespace: str) -> bool:
 
 
 async def _forget(url: str, namespace: str) -> None:
-    """It has removed everything. When no other is under way, nothing is left of the notes."""
+    """It has removed everything. When no other is in progress, nothing is left of the notes."""
     noted = _entity(url, namespace)
     async with opened(url) as engine:
         others = [found async for found in _everything(engine, REGISTRY) if found.entity != noted]

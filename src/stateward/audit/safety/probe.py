@@ -29,11 +29,11 @@ class Stop(Struct, frozen=True):
 
 
 class Harm(Exception):
-    """The audit must not go on: it would do harm."""
+    """The audit must not continue: it would do harm."""
 
 
 class Probe:
-    """One small read again and again, on a connection of its own."""
+    """One small read again and again, on its own connection."""
 
     def __init__(self, url: str, stop: Stop) -> None:
         self._url = url
@@ -92,7 +92,7 @@ class Probe:
                     return harm
 
     async def beside(self, work: Coroutine[Any, Any, None]) -> str:
-        """Do the work, and watch the store meanwhile; why it was ended, or nothing."""
+        """Do the work, and watch the store in the meantime; why it was ended, or nothing."""
         working, watching = asyncio.create_task(work), asyncio.create_task(self.watch())
         try:
             await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
@@ -132,7 +132,7 @@ class Probe:
             async with self._using, asyncio.timeout(self._stop.seconds):
                 settings = (await self._store.describe()).settings
         except (StatewardError, TimeoutError):
-            return ""  # the looks tell whether it answers
+            return ""  # the probe itself shows whether it answers
         lag = settings.get("replication_lag_bytes") or 0
         if lag > self._stop.lag_bytes:
             return (

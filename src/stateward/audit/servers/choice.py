@@ -17,7 +17,7 @@ KINDS: dict[str, type[OwnServer]] = {kind.kind: kind for kind in (Redis, Valkey,
 def own_server(kind: str, settings: Mapping[str, str]) -> OwnServer:
     """A server that is not started yet; `InvalidInput` says what is missing for it."""
     if kind not in KINDS:
-        raise InvalidInput(f"no server {kind!r} can be started; there are: {', '.join(KINDS)}")
+        raise InvalidInput(f"no server {kind!r} can be started; use one of: {', '.join(KINDS)}")
     return KINDS[kind](settings)
 
 

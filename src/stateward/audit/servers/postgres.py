@@ -26,7 +26,7 @@ POSTGRES_FOLDERS = (
 
 
 class Postgres(OwnServer):
-    """It refuses to run as root, so root runs it as nobody."""
+    """It refuses to run as root, so root runs it as the user nobody."""
 
     kind = "postgres"
 

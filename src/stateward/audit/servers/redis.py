@@ -12,7 +12,7 @@ from stateward.audit.servers.server import OwnServer
 from stateward.errors import InvalidInput
 
 EMPTY = '""'
-REWRITTEN = 30.0  # seconds for it to have written its files anew
+REWRITTEN = 30.0  # seconds for it to have written its files again
 
 
 class RedisLike(OwnServer):

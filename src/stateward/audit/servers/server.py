@@ -1,7 +1,7 @@
 """A server of the audit's own: started for it, killed by it, and gone when it ends.
 
 It is durable unless the user's settings say otherwise, listens on a free port of this machine
-alone, and wants a password that nobody else knows.
+alone, and wants a password that no one else knows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any, ClassVar
 from stateward.errors import InvalidInput
 
 READY = 30.0  # seconds for a server to answer
-AGAIN = 0.05  # seconds before one is started anew that met what a killed one has left
+AGAIN = 0.05  # seconds before one is started again that met what a killed one has left
 WATCHDOG = os.path.join(os.path.dirname(__file__), "watchdog.py")
 
 
 class OwnServer:
-    """One server process in a folder of its own. Its URL stays the same over restarts."""
+    """One server process in its own folder. Its URL stays the same over restarts."""
 
     kind: ClassVar[str]
     holds_all: ClassVar[bool] = True  # whatever was written is removed with it
@@ -73,7 +73,7 @@ class OwnServer:
             await asyncio.sleep(AGAIN)
 
     def kill(self) -> None:
-        """SIGKILL to all of it at once: nothing is flushed, nobody is told."""
+        """SIGKILL to all of it immediately: nothing is flushed, no one is told."""
         process, self._process = self._process, None
         if process is None or process.poll() is not None:
             return

@@ -20,7 +20,7 @@ class FrameworkTarget(AuditTarget, frozen=True):
         if named is None or named.partition(":")[0] not in known:
             return None
         if named not in FRAMEWORKS:
-            raise InvalidInput(f"no {named}; there are: {', '.join(FRAMEWORKS)}")
+            raise InvalidInput(f"no {named}; use one of: {', '.join(FRAMEWORKS)}")
         framework = FRAMEWORKS[named]
         missing = [name for name in framework.packages if name not in framework.versions]
         if missing:

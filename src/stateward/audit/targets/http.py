@@ -4,8 +4,8 @@
     DELETE /{namespace}               removes all that was written there
     POST   /{namespace}/threads/{id}  messages as NDJSON, all or none; Idempotency-Key, Fence-Token
     GET    /{namespace}/threads/{id}  the same, oldest first; ?last=N
-    GET    /{namespace}/users/{id}    the document, its version as ETag; {} and "0" of nobody
-    PUT    /{namespace}/users/{id}    If-Match; 412 if it has another version by now
+    GET    /{namespace}/users/{id}    the document, its version as ETag; {} and "0" if unknown
+    PUT    /{namespace}/users/{id}    If-Match; 412 if it has another version
     POST   /{namespace}/claims/{id}   take, renew, settle or give up a claim
 
 `docs/reference/memory.openapi.yaml` says it whole. A claim is what tasks, workflows and locks are
@@ -58,7 +58,7 @@ class Unavailable(Answered):
 
 
 class HttpMemory:
-    """The routes as a memory. Plain calls block, each thread on a connection of its own."""
+    """The routes as a memory. Plain calls block, each thread on its own connection."""
 
     unavailable = (OSError, TimeoutError, http.client.HTTPException, Unavailable)
 
@@ -118,7 +118,7 @@ class HttpMemory:
     # --- made of the routes -------------------------------------------------------------
 
     async def update_user(self, user: str, change: Callable[[Json], Any]) -> None:
-        """Read, change, and write for the version that was read, until nobody was faster."""
+        """Read, change, and write for the version that was read, until no one was faster."""
         for _ in range(TRIES):
             value, version = await asyncio.to_thread(self.get_user, user)
             changed = change(value)
@@ -129,7 +129,7 @@ class HttpMemory:
                 await asyncio.sleep(random.uniform(0.0, AGAIN))
             else:
                 return
-        raise VersionConflict(f"{TRIES} others were faster")
+        raise VersionConflict(f"{TRIES} concurrent writers were faster")
 
     async def run_once(self, task: str, function: Callable[[], Any]) -> Any:
         return await self._once(f"task/{task}", function)

@@ -95,7 +95,7 @@ class Memory:
             unknown = sorted(set(told) - PARTS.keys())
             if unknown:
                 raise InvalidInput(
-                    f"the target provides {', '.join(unknown)}, which is no part; "
+                    f"the target provides {', '.join(unknown)}, which is not a part; "
                     f"the parts are: {', '.join(PARTS)}"
                 )
         found = [

@@ -116,7 +116,7 @@ class RedisDocument(NaiveMemory):
     """GET, change, SET of one document an agent."""
 
     needs_url = True
-    seconds: ClassVar[int] = 3600  # after which a server forgets what nobody removed
+    seconds: ClassVar[int] = 3600  # after which a server forgets what no one removed
 
     def __init__(self, target: AuditTarget) -> None:
         super().__init__(target)
@@ -213,7 +213,7 @@ class NaiveTarget(AuditTarget, frozen=True):
         if kind != "naive" or not colon:
             return None
         if name not in NAIVE:
-            raise InvalidInput(f"no naive:{name}; there are: naive:{', naive:'.join(NAIVE)}")
+            raise InvalidInput(f"no naive:{name}; use one of: naive:{', naive:'.join(NAIVE)}")
         if NAIVE[name].needs_url and url is None:
             raise InvalidInput(f"naive:{name} needs a server: --url redis://127.0.0.1:6379")
         return cls(name, namespace, folder, url=url)

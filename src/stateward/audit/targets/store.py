@@ -40,7 +40,7 @@ CLEARING = 30.0  # seconds that a store is given to let itself be cleaned
 
 
 class StoreMemory:
-    """One store. Everything it writes expires within a day, should nobody remove it."""
+    """One store. Everything it writes expires within a day, should no one remove it."""
 
     provides = (
         "threads",
@@ -180,7 +180,7 @@ class StoreMemory:
 
 
 def _search(url: EngineURL) -> Callable[[str], Awaitable[Sequence[str]]] | None:
-    """How all that a store holds is searched for a text; None where nobody can."""
+    """How all that a store holds is searched for a text; None where no one can."""
     file = isolation.file_of(url)
     if file is not None:
 

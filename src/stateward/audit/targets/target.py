@@ -30,7 +30,7 @@ class FileStorage(NamedTuple):
 
     path: str | None = None  # of the one file that can be locked
     small: bool = False  # many files, of which none grows much
-    own: bool = True  # nobody but the audit uses it
+    own: bool = True  # no one but the audit uses it
 
 
 class AuditTarget(Struct, frozen=True, tag=True):
@@ -88,7 +88,7 @@ class AuditTarget(Struct, frozen=True, tag=True):
 
     @property
     def pool(self) -> int | None:
-        """Connections that a replica may open; None if nobody knows."""
+        """Connections that a replica may open; None if no one knows."""
         return None
 
     # --- what is done before and after ----------------------------------------------
@@ -102,11 +102,11 @@ class AuditTarget(Struct, frozen=True, tag=True):
         return self
 
     def tenant(self) -> Self | None:
-        """The same for somebody else; None if whoever that is would be somebody's."""
+        """The same for someone else; None if whoever that is would be someone's."""
         return None
 
     async def prepare(self) -> None:
-        """Make room for it; raises, and has made nothing, if somebody's data is there."""
+        """Make room for it; raises, and has made nothing, if someone's data is there."""
 
     async def fitted(self, sizes: AuditSizes) -> tuple[Self, AuditSizes]:
         """Itself and sizes that take no more than a part of what its server has to spare."""
@@ -124,7 +124,7 @@ class AuditTarget(Struct, frozen=True, tag=True):
     # --- backups --------------------------------------------------------------------
 
     def backup(self) -> BackupProcedure | None:
-        """How it is backed up; None: nobody has said."""
+        """How it is backed up; None: no one has said."""
         return None
 
     def backup_by(self, saving: str, restoring: str, copy: str | None) -> BackupProcedure:

@@ -1,6 +1,6 @@
 """Your memory as a target of `stateward audit`: fill in what it has, delete what it lacks.
 
-Each replica of the audit is a process of its own and calls `create` once. Methods may be async.
+Each replica of the audit is its own process and calls `create` once. Methods may be async.
 What a method does must be what your agents do: the audit finds out whether that holds.
 """
 

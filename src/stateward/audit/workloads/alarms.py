@@ -89,7 +89,7 @@ async def _poll(alerts: Looked) -> dict[str, Any]:
 WORKLOAD = Workload(
     "monitoring",
     "metrics",
-    "looking at the metrics, waiting for the alarm",
+    "reading the metrics, waiting for the alarm",
     conduct,
     unwatched=True,
 )

@@ -15,13 +15,13 @@ STEPS = 9  # tool calls of the last turn: more than most windows hold
 LASTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 30, 40)
 SYSTEM = message("system", "Answer in French. Never mention prices.")
 
-INSTRUCTION = "the instruction"
-NEWEST = "the newest message"
-QUESTION = "the question that is worked on"
-PAIRS = "calls with their results"
-BOUND = "no more than asked for"
-AS_STORED = "as it was stored"
-ALL = "all that there is room for"
+INSTRUCTION = "system instruction"
+NEWEST = "newest message"
+QUESTION = "current question"
+PAIRS = "tool calls with their results"
+BOUND = "no more messages than requested"
+AS_STORED = "messages as stored"
+ALL = "everything that fits"
 
 
 async def conduct(stage: Stage) -> None:
@@ -38,7 +38,7 @@ async def conduct(stage: Stage) -> None:
     stage.record.context = merged(*said)
 
 
-WORKLOAD = Workload("context", "context", "asking for what the model is given", conduct)
+WORKLOAD = Workload("context", "context", "reading the model's context", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -64,7 +64,7 @@ def _stored(long: bool) -> list[dict[str, Any]]:
 
 
 async def talk(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
-    """One turn after the other, each of which must be in the context at once."""
+    """One turn after the other, each of which must be in the context immediately."""
     trials = Trials()
     await within(memory.append(thread, [SYSTEM], "system"))
     for number, turn in enumerate(_turns()):
@@ -121,7 +121,7 @@ async def _looked(
     newest = message_difference(said[-1:], spoken[-1:])
     trials.hold(NEWEST, newest is None, done, repr(said[-1]["content"]), f"{names[-2:]}")
     refused = tool_turns.refusal(found)
-    trials.hold(PAIRS, not refused, done, "what the APIs of models take", refused)
+    trials.hold(PAIRS, not refused, done, "messages that model APIs accept", refused)
     trials.hold(BOUND, len(spoken) <= last, done, f"{last} messages at most", f"{len(spoken)}")
     question = [each for each in said if each["role"] == "user"][-1]
     if last >= 4:  # room for it, and a step

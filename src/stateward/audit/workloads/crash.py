@@ -1,4 +1,4 @@
-"""The server is killed and started again while a replica goes on appending as fast as it can."""
+"""The server is killed and started again while a replica continues appending as fast as it can."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes of one user's state: large ones, many fields at once, and ones that fail."""
+"""Changes of one user's state: large ones, many fields at the same time, and ones that fail."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def conduct(stage: Stage) -> None:
     stage.record.update_checks = merged(*said)
 
 
-WORKLOAD = Workload("documents", "users", "changing large documents from all sides", conduct)
+WORKLOAD = Workload("documents", "users", "updating large documents concurrently", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -62,9 +62,12 @@ async def _replacing(memory: Memory, trials: Trials, user: str) -> None:
         else:
             await within(memory.call("update_user", user, lambda _, value=value: value))
         found, _ = await within(memory.get_user(user))
-        done = f"{how} {value} where {before} was"
+        done = f"{how} {value} in place of {before}"
         trials.compare(
-            "a put replaces" if how == "put" else "an update replaces", done, value, found
+            "a put replaces the document" if how == "put" else "an update can remove fields",
+            done,
+            value,
+            found,
         )
         before = value
     seen: list[Any] = []
@@ -75,9 +78,9 @@ async def _replacing(memory: Memory, trials: Trials, user: str) -> None:
 
     await within(memory.call("update_user", user, look))
     done = "what an update's function is given"
-    trials.compare("an update sees what is stored", done, {"k": 0}, seen[-1] if seen else None)
+    trials.compare("an update gets the stored value", done, {"k": 0}, seen[-1] if seen else None)
     found, _ = await within(memory.get_user(user))
-    trials.compare("an update sees what is stored", "what it leaves", {"k": 0, "l": 1}, found)
+    trials.compare("an update gets the stored value", "what it leaves", {"k": 0, "l": 1}, found)
 
 
 async def _raising(memory: Memory, trials: Trials, user: str) -> None:
@@ -95,19 +98,21 @@ async def _raising(memory: Memory, trials: Trials, user: str) -> None:
         except Exception as error:
             said = words(error)
         done = "update with a function that raises"
-        trials.hold("an update that raises", said != "no error", done, "an error", said)
+        trials.hold("a failed update changes nothing", said != "no error", done, "an error", said)
         found, _ = await within(memory.get_user(user))
         expected = {"count": 1, "list": [1]}
-        trials.compare("an update that raises", f"{done}: what is stored", expected, found)
+        trials.compare(
+            "a failed update changes nothing", f"{done}: what is stored", expected, found
+        )
     await within(memory.call("update_user", user, lambda value: {**value, "count": 2}))
     found, _ = await within(memory.get_user(user))
     done = "update after one that raised"
-    trials.compare("an update that raises", done, {"count": 2, "list": [1]}, found)
+    trials.compare("a failed update changes nothing", done, {"count": 2, "list": [1]}, found)
     found["list"].append(3)
     found["more"] = True
     again, _ = await within(memory.get_user(user))
-    done = "get_user, change what it gave, get_user again"
-    trials.compare("what a caller changes stays his own", done, {"count": 2, "list": [1]}, again)
+    done = "get_user, change the result, get_user again"
+    trials.compare("callers get their own copy", done, {"count": 2, "list": [1]}, again)
 
 
 async def fill(memory: Memory, tell: Any, user: str, fields: int) -> None:
@@ -115,7 +120,7 @@ async def fill(memory: Memory, tell: Any, user: str, fields: int) -> None:
 
 
 async def write(memory: Memory, tell: Any, user: str, who: int, begin: float) -> dict[str, Any]:
-    """Counts in a field of its own and in one of all; what was acknowledged, by field."""
+    """Counts in its own field and in one of all; what was acknowledged, by field."""
     acknowledged = failed = 0
     halves: list[str] = []  # looks at which an update was there in part
 
@@ -148,13 +153,11 @@ async def judge(
     for who, each in enumerate(done):
         least, most = each["acknowledged"], each["acknowledged"] + each["failed"]
         count = found.get("counts", {}).get(f"{who}", 0)
-        said = (
-            f"{least} updates of a field of its own by replica {who}, beside {len(done) - 1} more"
-        )
+        said = f"{least} updates of one field by replica {who}, beside {len(done) - 1} others"
         good = isinstance(count, int) and least <= count <= most
         trials.hold(promise, good, f"{said}, in {size}", f"{least}", f"{count}")
-        told = f"look at {size} of which updates change two fields each"
-        trials.hold("no half of an update", not each["halves"], told, "both or none",
+        told = f"read {size} while updates change two fields each"
+        trials.hold("no partial updates", not each["halves"], told, "both or none",
                     "".join(each["halves"][:1]))  # fmt: skip
     least = sum(each["acknowledged"] for each in done)
     most = least + sum(each["failed"] for each in done)

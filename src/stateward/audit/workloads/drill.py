@@ -15,7 +15,7 @@ from stateward.audit.workloads.workload import Stage, Workload
 
 THREADS = 5
 BEFORE = 60  # turns that must be there when the backup begins
-RESTING = 3  # conversations that nobody writes to meanwhile: all of them must be there
+RESTING = 3  # conversations that no one writes to in the meantime: all of them must be there
 TURNS = 4  # in each of these
 
 

@@ -15,11 +15,11 @@ LEAST = 20.0  # seconds that the work of a killed process is waited for, at leas
 ALIKE = ("a", "A", "a/b", "a/b/c", "a:b", "a b", "ab", "a1", "a11", "é", "e")
 STEPS = ("pay", "Pay", "b", "b/c", "c", "pay1", "1")
 
-ACTS = "it acts"
-ONCE = "what is recorded is not done again"
-SAME = "the key is the same at every try"
-OTHER = "another act has another key"
-TOLD = "an act that is repeated is told apart"
+ACTS = "every tool acts"
+ONCE = "completed work is not repeated"
+SAME = "same key for every attempt"
+OTHER = "different keys for different actions"
+TOLD = "repeated actions can be detected"
 
 
 async def conduct(stage: Stage) -> None:
@@ -29,7 +29,7 @@ async def conduct(stage: Stage) -> None:
     keys, patience = stage.provides("effects"), max(LEAST, stage.sizes.recovery)
     names = iter(stage.names("act", 8))
     looked = _Looked(trials, keys, patience)
-    # Each of them waits for the work of a process that is gone, so all of them do at once.
+    # Each of them waits for the work of a process that is gone, so they do it concurrently.
     waiting = {
         "kill the worker before its tool acts": _killed(looked, before, one, next(names), "began"),
         "kill it as soon as its tool has acted": _killed(looked, after, one, next(names), "acted"),
@@ -61,15 +61,15 @@ class _Looked:
 
     def repeated(self, done: str, acts: list[str | None]) -> None:
         """It has acted, or acted again: then whoever was acted on must be able to tell."""
-        self.trials.hold(ACTS, bool(acts), done, "the tool acts", "it never has")
+        self.trials.hold(ACTS, bool(acts), done, "the tool acts", "it never acted")
         if len(acts) < 2:
             return
         if self.keys:
             same = len(set(acts)) == 1 and acts[0] is not None
             self.trials.hold(SAME, same, done, "one key", f"the keys {acts}")
         else:
-            self.trials.hold(TOLD, False, done, "a key that is the same at every try",
-                             f"it acts {len(acts)} times, and nothing tells")  # fmt: skip
+            self.trials.hold(TOLD, False, done, "the same key for every attempt",
+                             f"it acts {len(acts)} times, undetectably")  # fmt: skip
 
 
 def _acts(work: str, *replicas: Replica) -> list[str | None]:
@@ -100,7 +100,7 @@ async def _killed(
     moment = "before its tool acts" if when == "began" else "as soon as its tool has acted"
     done = f"kill {what} {moment}, ask for the work in another replica"
     if said["error"]:
-        # Told, and somebody can look after it: that is not silence.
+        # Told, and someone can look after it: that is not silence.
         told = "did not finish" not in said["error"]
         looked.trials.hold(ACTS, told, done, "it is done, or an error says so", said["error"])
         return
@@ -133,7 +133,7 @@ async def _paused(looked: _Looked, paused: Replica, other: Replica, work: str) -
         await asyncio.wait_for(waking, 10.0)
     except (Failed, TimeoutError):
         pass  # told that it is too late
-    done = "pause a worker before its tool acts, let another do the work, wake the first"
+    done = "pause a worker before its tool acts, let another do the work, resume the first"
     if not said["error"]:  # else it is not taken over while its process lives
         looked.repeated(done, _acts(work, paused, other))
     await paused.kill()
@@ -150,7 +150,7 @@ async def _raising(looked: _Looked, one: Replica, other: Replica, work: str) -> 
 WORKLOAD = Workload(
     "effects",
     "tasks",
-    "killing processes around what tools do",
+    "killing processes before and after tools act",
     conduct,
     checks="effects",
     timed=(ACTS,),

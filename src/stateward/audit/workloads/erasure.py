@@ -1,4 +1,4 @@
-"""A person is erased: gone from every replica and from what is stored, and nobody else is."""
+"""A person is erased: gone from every replica and from what is stored, and no one else is."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TAILS = ("", "1", "A", "a", "ab", "%", "_", "*", "?", "/x", ":x", " ", "é")  # 
 ERASED = ("a", "%", "*")  # of these people
 WRITTEN = 40  # messages an append
 
-GONE = "gone at once"
-FRESH = "gone for a new process"
-OTHERS = "others stay"
-TRACES = "nothing of it is stored"
-ANEW = "a new beginning"
-BACKUP = "a backup made afterwards"
-KEPT = "turns kept for later"
-FILES = "nothing of it in the server's files"
+GONE = "gone immediately"
+FRESH = "gone in a new process"
+OTHERS = "other people's data stays"
+TRACES = "no trace in the store"
+ANEW = "id used again"
+BACKUP = "a later backup"
+KEPT = "spilled turns"
+FILES = "no trace in the server's files"
 AWAY = "-away"  # the tail of whoever is erased while a replica keeps a turn of theirs
 
 
@@ -65,7 +65,7 @@ async def conduct(stage: Stage) -> None:
 async def _kept_meanwhile(
     stage: Stage, other: Replica, base: str
 ) -> tuple[list[dict[str, Any]], bool]:
-    """A replica that cannot reach the store keeps a turn; the person is erased meanwhile.
+    """A replica that cannot reach the store keeps a turn; the person is erased in the meantime.
 
     What became of it; and whether it kept the turn at all, as not every memory does.
     """
@@ -101,7 +101,7 @@ async def _kept_meanwhile(
 
 
 async def _search_files(stage: Stage, erased: list[str]) -> list[dict[str, Any]]:
-    """In those of a server of the audit's own, once it has written them anew."""
+    """In those of a server of the audit's own, once it has written them again."""
     if stage.server_files is None:
         return []
     trials, seed = Trials(), stage.record.seed
@@ -109,7 +109,7 @@ async def _search_files(stage: Stage, erased: list[str]) -> list[dict[str, Any]]
     if not everywhere[0]:
         return []  # what is there for certain is not found: it is stored in another form
     for found in everywhere[1:]:
-        done = "erase a person, have the server write its files anew, search them"
+        done = "erase a person, make the server rewrite its files, search them"
         trials.hold(FILES, not found, done, "found nowhere", ", ".join(found)[:300])
     return trials.plain()
 
@@ -138,7 +138,7 @@ def threads(base: str, tail: str) -> list[str]:
 
 
 def secret(seed: int, tail: str) -> str:
-    """What nobody else has ever said."""
+    """What no one else has ever said."""
     return f"{random.Random(f'{seed}/secret/{tail}').getrandbits(96):024x}"
 
 
@@ -158,7 +158,7 @@ async def write(memory: Memory, tell: Any, base: str, seed: int, users: bool) ->
 
 
 async def say(memory: Memory, tell: Any, base: str, seed: int, number: int) -> list[str]:
-    """Turns of somebody who is erased and of somebody who is not, at once: stored, or kept?"""
+    """Concurrent turns of a person who is erased and of one who is not: stored, or spilled?"""
     texts = {thread: f"{secret(seed, AWAY)} {number}" for thread in threads(base, AWAY)}
     texts[f"{base}-spared"] = f"spared {number}"
 
@@ -173,7 +173,7 @@ async def say(memory: Memory, tell: Any, base: str, seed: int, number: int) -> l
 
 
 async def wait_for_the_spared(memory: Memory, tell: Any, base: str, seconds: float) -> bool:
-    """Whether what was kept for somebody else has come."""
+    """Whether what was kept for someone else has come."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if len(await within(memory.load(f"{base}-spared"))) == 2:
@@ -184,7 +184,7 @@ async def wait_for_the_spared(memory: Memory, tell: Any, base: str, seconds: flo
 
 async def look_for_kept(memory: Memory, tell: Any, base: str) -> list[dict[str, Any]]:
     trials = Trials()
-    done = "keep a turn for later, erase its person elsewhere, let the replica reach the store"
+    done = "spill a turn, erase its person elsewhere, reconnect the replica to the store"
     try:
         found = len(await within(memory.load(threads(base, AWAY)[0])))
         trials.hold(KEPT, not found, done, "no message", f"{plural(found, 'message')}")
@@ -214,7 +214,7 @@ async def look(
         promise = (FRESH if by == "a new process" else GONE) if gone else OTHERS
         whole = [LONG, 1, 1] if users else [LONG, 1]
         expected = [0] * len(whole) if gone else whole
-        done = f"erase …{' and …'.join(erased) or 'nobody'}; what {by} finds of …{tail}"
+        done = f"erase …{' and …'.join(erased) or 'no one'}; what {by} finds of …{tail}"
         try:
             found = await _there(memory, base, tail, users)
         except Exception as error:
@@ -253,5 +253,5 @@ async def begin_anew(memory: Memory, tell: Any, base: str, tail: str) -> list[di
         found = [str(each.get("content")) for each in await within(memory.load(thread))]
         trials.compare(ANEW, done, ["anew"], found[:20])
     except Exception as error:
-        trials.differ(ANEW, done, "what was said since", words(error))
+        trials.differ(ANEW, done, "only what was said since", words(error))
     return trials.plain()

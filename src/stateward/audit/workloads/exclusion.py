@@ -22,8 +22,8 @@ TTL = 20.0  # of all others
 SOON = 4.0  # seconds in which a lock that is free is got
 AFTER_A_KILL = 8.0  # seconds in which that of a killed holder is
 NEAR = ("A", "", "ab", "a ", "a/b", "a_b", "á")  # what ids end with that look like one with "a"
-FENCED = 8  # conversations in which a former holder goes on writing
-WRITERS = 3  # at once in each of them
+FENCED = 8  # conversations in which a former holder continues writing
+WRITERS = 3  # concurrent ones in each of them
 WRITING = 4.0  # seconds for which he does, at most
 
 
@@ -35,9 +35,9 @@ async def conduct(stage: Stage) -> None:
         await _one_at_a_time(stage, [one, other, third], next(names), trials)
     killed, paused = await stage.fleet.start(2, fresh=True)
     waiting = {
-        "as long as asked": _as_long_as_asked(one, other, next(names), trials),
-        "the holder is killed": _killed(killed, third, next(names), trials),
-        "a former holder frees nothing": _paused(paused, one, third, next(names), trials),
+        "held for its ttl": _as_long_as_asked(one, other, next(names), trials),
+        "free after its holder is killed": _killed(killed, third, next(names), trials),
+        "a former holder cannot release it": _paused(paused, one, third, next(names), trials),
     }
     await asyncio.gather(
         *(noted(trials, promise, "take a lock", each) for promise, each in waiting.items())
@@ -50,7 +50,7 @@ async def conduct(stage: Stage) -> None:
 
 
 async def _let_go(one: Replica, other: Replica, thread: str, trials: Trials) -> bool:
-    """A lock that was let go of, be it by an error, is free at once."""
+    """A lock that was let go of, be it by an error, is free immediately."""
     good = True
     for fail in (False, True):
         how = "leave its block with an error" if fail else "leave its block"
@@ -60,7 +60,7 @@ async def _let_go(one: Replica, other: Replica, thread: str, trials: Trials) -> 
         done = f"take a lock with a ttl of {TTL:g} s, {how}, take it in another replica"
         got = f"{said['error']}, after {time.monotonic() - began:.1f} s"
         free = said["entered"] is not None
-        good &= trials.hold("let go", free, done, f"taken within {SOON:g} s", got)
+        good &= trials.hold("free after release", free, done, f"taken within {SOON:g} s", got)
     return good
 
 
@@ -86,16 +86,17 @@ async def _one_at_a_time(
     spans = sorted(tuple(span) for spans in said for span in spans)
     done = f"{len(replicas)} replicas take one lock, {len(spans)} times in all"
     if len(spans) < 2:
-        trials.differ("one at a time", done, "each gets it in turn", f"{len(spans)} got it")
+        trials.differ("one holder at a time", done, "each gets it in turn", f"{len(spans)} got it")
         return
     for (_, left, who), (entered, _, other) in pairwise(spans):
         early = (left - entered) * 1000
-        trials.hold("one at a time", early <= 0, done, "the next enters when the last has left",
+        trials.hold("one holder at a time", early <= 0, done,
+                    "the next enters when the last has left",
                     f"caller {other} entered {early:.1f} ms before caller {who} left")  # fmt: skip
 
 
 async def _as_long_as_asked(one: Replica, other: Replica, thread: str, trials: Trials) -> None:
-    """And meanwhile the lock of another conversation is free."""
+    """And in the meantime the lock of another conversation is free."""
     base, thread = thread, f"{thread}a"
     holding = one.send("exclusion:hold", thread=thread, ttl=LASTING, seconds=HELD)
     await one.until(lambda events: any(e.get("held") == thread for e in events))
@@ -105,7 +106,7 @@ async def _as_long_as_asked(one: Replica, other: Replica, thread: str, trials: T
         took = time.monotonic() - began
         done = f"take the lock of the conversation …{tail} while that of …a is held"
         good = free["entered"] is not None
-        trials.hold("another conversation", good, done, "taken at once",
+        trials.hold("other conversations not blocked", good, done, "taken immediately",
                     f"{free['error']}, after {took:.1f} s")  # fmt: skip
         if not good:
             break
@@ -113,14 +114,14 @@ async def _as_long_as_asked(one: Replica, other: Replica, thread: str, trials: T
     first = await asyncio.wait_for(holding, TTL)
     if second["entered"] is None or first["entered"] is None:
         said = f"{first['error']} {second['error']}"
-        trials.differ("as long as asked", f"hold a lock for {HELD} s", "then it is free", said)
+        trials.differ("held for its ttl", f"hold a lock for {HELD} s", "then it is free", said)
         return
     early = first["left"] - second["entered"]
     done = f"hold a lock with a ttl of {LASTING:g} s for {HELD:g} s"
     if first["left"] - first["asked"] > LASTING - 0.1:
         early = 0.0  # this machine was so busy that the time was up
-    trials.hold("as long as asked", early <= 0, done, "nobody else gets it before",
-                f"another got it {early:.2f} s before")  # fmt: skip
+    trials.hold("held for its ttl", early <= 0, done, "no other caller gets it earlier",
+                f"another got it {early:.2f} s earlier")  # fmt: skip
 
 
 async def _killed(killed: Replica, other: Replica, thread: str, trials: Trials) -> None:
@@ -129,15 +130,15 @@ async def _killed(killed: Replica, other: Replica, thread: str, trials: Trials) 
     await killed.kill()
     said = await _taken(other, thread, AFTER_A_KILL)
     done = f"kill the holder of a lock with a ttl of {SHORT:g} s"
-    trials.hold("the holder is killed", said["entered"] is not None, done,
+    trials.hold("free after its holder is killed", said["entered"] is not None, done,
                 f"another gets it within {AFTER_A_KILL:g} s", said["error"])  # fmt: skip
 
 
 async def _paused(
     paused: Replica, second: Replica, third: Replica, thread: str, trials: Trials
 ) -> None:
-    """He lets go of a lock that has become another's meanwhile."""
-    promise = "a former holder frees nothing"
+    """He lets go of a lock that has become another's in the meantime."""
+    promise = "a former holder cannot release it"
     late = paused.send("exclusion:hold_until_told", thread=thread, ttl=SHORT)
     await paused.until(lambda events: any(e.get("held") == thread for e in events))
     paused.signal(signal.SIGSTOP)
@@ -164,7 +165,7 @@ async def _paused(
         trials.hold(promise, True, "", "", "")
         return
     early = held["left"] - taken["entered"]
-    done = f"pause a holder (ttl {SHORT:g} s), let another take the lock, wake the first: he leaves"
+    done = f"pause a holder (ttl {SHORT:g} s), let another take the lock, resume the first"
     trials.hold(promise, early <= 0, done, "a third waits for the second",
                 f"the third got it {early:.2f} s before the second left")  # fmt: skip
     await paused.kill()
@@ -187,7 +188,12 @@ WORKLOAD = Workload(
     "taking locks, killing and pausing holders",
     conduct,
     checks="lock_checks",
-    timed=("as long as asked", "let go", "another conversation", "the holder is killed"),
+    timed=(
+        "held for its ttl",
+        "free after release",
+        "other conversations not blocked",
+        "free after its holder is killed",
+    ),
 )
 
 
@@ -205,8 +211,8 @@ async def hold(
     within: float = SOON,
     fail: bool = False,
 ) -> dict[str, Any]:
-    """When the lock was entered and left. One that is refused at once is asked for again."""
-    said: dict[str, Any] = {"entered": None, "left": None, "error": "it was not to be had"}
+    """When the lock was entered and left. One that is refused immediately is asked for again."""
+    said: dict[str, Any] = {"entered": None, "left": None, "error": "the lock was not acquired"}
     said["asked"] = time.monotonic()
     end = time.monotonic() + within
 
@@ -330,15 +336,15 @@ async def in_order(
     memory: Memory, tell: Any, threads: list[str], seen: dict[str, int]
 ) -> list[dict[str, Any]]:
     trials = Trials()
-    promise = "a former holder writes nothing"
+    promise = "a former holder's writes are refused"
     for thread in threads:
         there = contents(await memory.load(thread))
-        done = "a holder goes on writing with its fence while another takes the lock and writes"
+        done = "a holder keeps writing with its fence while another takes the lock and writes"
         if "new 0" not in there:
-            trials.hold(promise, True, done, "", "")  # nobody took over: nothing was stale
+            trials.hold(promise, True, done, "", "")  # no takeover: nothing was stale
             continue
         since = min(seen.get(thread, len(there)), there.index("new 0"))
         late = [text for text in there[since:] if text.startswith("old")]
-        trials.hold(promise, not late, done, "nothing of the first once the second has the lock",
+        trials.hold(promise, not late, done, "no write by the first once the second has the lock",
                     f"{len(late)} after it: {there[since:][:6]}")  # fmt: skip
     return trials.plain()

@@ -35,7 +35,7 @@ NAMED = ("role", "content")  # fields that every message has
 async def conduct(stage: Stage) -> None:
     (base,), seed = stage.names("fidelity", 1), stage.record.seed
     asked: dict[str, Any] = {"base": base, "seed": seed, "users": stage.provides("users")}
-    # Where others' state may be, only ids that nobody else uses.
+    # Where others' state may be, only ids that no one else uses.
     asked |= {"bare": stage.is_apart, "patience": PATIENCE}
     writers = await stage.fleet.start(WRITERS, fresh=True)
     written, said = [], []
@@ -85,20 +85,20 @@ def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSam
         said = [{"role": "user", "content": odd.label, "value": odd.value}]
         size = len(repr(odd.value))
         found.append((size, "values", "", odd, said, {"value": odd.value}))
-        if isinstance(odd.value, dict):  # as fields of their own, too
-            fields = odd._replace(label=f"{odd.label}, as fields of their own")
+        if isinstance(odd.value, dict):  # as their own fields, too
+            fields = odd._replace(label=f"{odd.label}, as separate fields")
             own = {name: value for name, value in odd.value.items() if name not in NAMED}
             said = [{"role": "user", "content": odd.label, **own}]
             found.append((size, "values", "", fields, said, odd.value))
     for odd in odd_values.ids(f"{base}-id", bare):
         said = [{"role": "user", "content": odd.label}]
         found.append((0, "ids", odd.value, odd, said, {"label": odd.label}))
-    whole = Odd("a conversation with tools, images and fields of its own", None)
+    whole = Odd("a conversation with tools, images and custom fields", None)
     found.append((50, "roles and tool calls", "", whole, odd_values.conversation(), None))
     for count in COUNTS:
         many = [{"role": "user", "content": f"{n} of {count}"} for n in range(count)]
         label = Odd(f"{count:,} messages in one append", None)
-        found.append((count * 20, "many messages at once", "", label, many, None))
+        found.append((count * 20, "many messages in one append", "", label, many, None))
     for number, (size, promise, id, odd, said, value) in enumerate(sorted(found, key=_size)):
         named = id or f"{base}-{number}"
         kind = f"extreme {promise}" if odd.extreme else promise
@@ -173,9 +173,11 @@ async def _nothing_is_left(memory: Memory, sample: StoredSample, trials: Trials)
     try:
         left = len(await within(memory.load(sample.id)))
     except Exception as error:
-        trials.refuse("what is refused leaves nothing", sample.label, error)
+        trials.refuse("a refused write leaves nothing behind", sample.label, error)
         return
-    trials.compare("what is refused leaves nothing", f"append {sample.label}: refused", 0, left)
+    trials.compare(
+        "a refused write leaves nothing behind", f"append {sample.label}: refused", 0, left
+    )
 
 
 async def read(

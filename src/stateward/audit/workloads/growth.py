@@ -82,7 +82,7 @@ def _a_turn(before: int | None, after: int | None, turns: int) -> float | None:
 
 
 async def _measured(stage: Stage, replica: Replica) -> tuple[Replica, dict[str, Any]]:
-    """What the store says, and a replica to go on with."""
+    """What the store says, and a replica to continue with."""
     if not stage.provides("sizes"):
         return replica, {}
     said: dict[str, Any] = await replica.call("describe")

@@ -1,4 +1,4 @@
-"""Many people at once in every replica: nobody gets another's state, also after errors."""
+"""Many people at the same time in every replica: no one gets another's state, also after errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stateward.audit.workloads.workload import Stage, Workload, until
 
 PEOPLE = 6  # in each replica
 ROUNDS = 6
-WHOLE = "all of one's own"
+WHOLE = "own writes complete"
 
 
 async def conduct(stage: Stage) -> None:
@@ -56,7 +56,7 @@ async def _two_tenants(
     return said
 
 
-WORKLOAD = Workload("isolation", "threads", "many people at once", conduct)
+WORKLOAD = Workload("isolation", "threads", "serving many users concurrently", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -81,40 +81,40 @@ async def _person(
             if users:
                 await within(memory.put_user(person, {"owner": person, "number": number}))
                 value, _ = await within(memory.get_user(person))
-                done = f"put the state of one of {len(people)} users at once, get it"
+                done = f"put the state of one of {len(people)} concurrent users, get it"
                 own = value.get("owner", person) == person
-                trials.hold("one's own state", own, done, "their own", f"{value}")
+                trials.hold("a user's own state", own, done, "their own", f"{value}")
                 if own:
                     expected = {"owner": person, "number": number}
                     trials.compare(WHOLE, done, expected, value)
                 others, _ = await within(memory.get_user(other))
                 owner = others.get("owner", other)
-                trials.compare("one's own state", "get another's state", other, owner)
+                trials.compare("a user's own state", "get another's state", other, owner)
             text = f"{person} {number}"
             await within(memory.append(person, [message("user", text)], f"{number}"))
             there = contents(await within(memory.load(person, 3)))
             first = max(0, number - 2)
             expected_texts = [f"{person} {n}" for n in range(first, number + 1)]
-            done = f"append to one of {len(people)} conversations at once, load it"
-            if trials.compare("one's own conversation", done, [], _foreign(there, person)):
+            done = f"append to one of {len(people)} concurrent conversations, load it"
+            if trials.compare("a conversation's own messages", done, [], _foreign(there, person)):
                 trials.compare(WHOLE, done, expected_texts, there)
             wrong = _foreign(contents(await within(memory.load(other, 3))), other)
-            done = "load another conversation meanwhile"
-            trials.compare("one's own conversation", done, [], wrong)
+            done = "load another conversation at the same time"
+            trials.compare("a conversation's own messages", done, [], wrong)
         except Exception as error:
             # A memory that is busy may say so; one that always does fails other questions.
-            trials.refuse("one's own conversation", "busy", error)
+            trials.refuse("a conversation's own messages", "busy", error)
 
 
 def _foreign(texts: list[str], person: str) -> list[str]:
-    """What somebody else has said."""
+    """What someone else has said."""
     return [text for text in texts if not text.startswith(f"{person} ")]
 
 
 async def defaults(memory: Memory, tell: Any, ids: list[str], users: bool) -> list[dict[str, Any]]:
-    """What is not there yet is given to everybody anew."""
+    """What is not there yet is given to everybody again."""
     trials = Trials()
-    promise = "what is not there yet"
+    promise = "default values"
     for one, other in pairwise(ids):
         if users:
             first, _ = await within(memory.get_user(one))
@@ -122,14 +122,14 @@ async def defaults(memory: Memory, tell: Any, ids: list[str], users: bool) -> li
             first["leaked"] = one
             for id in (one, other):
                 again, _ = await within(memory.get_user(id))
-                done = "get a user that is not there, change what was given, get one again"
+                done = "get a user that does not exist, change the result, get another one"
                 trials.compare(promise, done, before, again)
         raw = await within(memory.call("load", one, None))
         if isinstance(raw, list):
             raw.append({"role": "user", "content": "leaked"})
         for id in (one, other):
             there = contents(await within(memory.load(id)))
-            done = "load a conversation that is not there, change what was given, load one again"
+            done = "load a conversation that does not exist, change the result, load another"
             trials.compare(promise, done, [], there)
     return trials.plain()
 
@@ -155,7 +155,7 @@ async def _worked(memory: Memory, id: str, name: str, parts: list[str]) -> list[
 async def at_home(
     memory: Memory, tell: Any, id: str, name: str, parts: list[str], done: str
 ) -> list[dict[str, Any]]:
-    trials, promise = Trials(), "one's own tenant"
+    trials, promise = Trials(), "separate tenants"
     try:
         there = contents(await within(memory.load(id)))
         trials.compare(promise, f"{done}: messages", [f"{name} 0", f"{name} 1"], there)
@@ -165,7 +165,7 @@ async def at_home(
         result = await _worked(memory, id, f"{name}, again", parts)
         trials.compare(promise, f"{done}: the result of a task", [name] * len(result), result)
     except Exception as error:
-        trials.differ(promise, done, "what is one's own", words(error))
+        trials.differ(promise, done, "its own data", words(error))
     return trials.plain()
 
 
@@ -226,7 +226,7 @@ async def _loads(
 async def kinds(memory: Memory, tell: Any, id: str, parts: list[str]) -> list[dict[str, Any]]:
     """A conversation, a user, a task, a workflow and a lock may have one id."""
     trials = Trials()
-    promise = "one id for several kinds"
+    promise = "same id for several kinds"
 
     async def effect() -> str:
         return "task"
@@ -255,10 +255,10 @@ async def kinds(memory: Memory, tell: Any, id: str, parts: list[str]) -> list[di
             await within(memory.call("run_workflow", id, [("step", step)]), 30.0)
         if "locks" in parts:
             async with asyncio.timeout(30.0), memory.lock(id, 5.0):
-                done = "hold the lock of a conversation whose id a user, a task and so on have, too"
+                done = "hold the lock of a conversation whose id a user and a task also have"
                 trials.compare(promise, done, expected, await all_of_them())
-        done = "use one id for a conversation, a user, a task and so on"
+        done = "use one id for a conversation, a user, a task, etc."
         trials.compare(promise, done, expected, await all_of_them())
     except Exception as error:
-        trials.differ(promise, "use one id for everything", "each is another", words(error))
+        trials.differ(promise, "use one id for everything", "each is separate", words(error))
     return trials.plain()

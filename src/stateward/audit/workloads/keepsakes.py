@@ -53,8 +53,8 @@ async def look_again(stage: Stage) -> None:
     stage.record.lasting = merged(said)
 
 
-BEGIN = Workload("keepsakes", "threads", "putting something away for later", put_away)
-WORKLOAD = Workload("lasting", "threads", "looking for what was put away", look_again)
+BEGIN = Workload("keepsakes", "threads", "storing state to check later", put_away)
+WORKLOAD = Workload("lasting", "threads", "checking the state stored earlier", look_again)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -121,7 +121,7 @@ async def read(
     async def task() -> None:
         counted = _Counted("again")
         result = await within(memory.call("run_once", base, counted.run), 30.0)
-        done = f"ask for a task that is done {after}"
+        done = f"run a finished task again {after}"
         trials.compare("tasks", done, ["kept", 0], [result, counted.ran])
 
     async def workflow() -> None:
@@ -129,7 +129,7 @@ async def read(
         given = [(name, counted.run) for name, counted in steps.items()]
         await within(memory.call("run_workflow", base, given), 30.0)
         ran = [name for name, counted in steps.items() if counted.ran]
-        trials.compare("workflows", f"drive a workflow that is done {after}", [], ran)
+        trials.compare("workflows", f"drive a finished workflow {after}", [], ran)
 
     async def key() -> None:
         for number in range(TURNS):
@@ -145,5 +145,5 @@ async def read(
         try:
             await look()
         except Exception as error:
-            trials.differ(name, f"look {after}", "what was put away", words(error))
+            trials.differ(name, f"read {after}", "what was stored", words(error))
     return trials.plain()

@@ -1,4 +1,4 @@
-"""Turns that are delivered again: at once, later, elsewhere, and beside others that look alike."""
+"""Redelivered turns: immediately, later, elsewhere, and beside others with similar keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stateward.audit.workloads.workload import Stage, Workload, until
 
 BETWEEN = 1100  # turns after which the first is delivered again
 BUDGET = 12.0  # seconds for these
-ROUNDS = 25  # of two deliveries at once
+ROUNDS = 25  # of two deliveries at the same time
 
 
 async def conduct(stage: Stage) -> None:
@@ -42,7 +42,7 @@ async def conduct(stage: Stage) -> None:
     stage.record.keys = merged(*said)
 
 
-WORKLOAD = Workload("keys", "keys", "delivering turns again", conduct)
+WORKLOAD = Workload("keys", "keys", "redelivering turns", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -68,25 +68,25 @@ async def plainly(memory: Memory, tell: Any, thread: str, elsewhere: str) -> lis
     there = await counted(memory, thread)
     for number in range(5):
         done = f"append turn {number} twice with one key"
-        trials.compare("once at once", done, 1, there[f"turn {number}"])
+        trials.compare("redelivered immediately", done, 1, there[f"turn {number}"])
     other = await counted(memory, elsewhere)
     for number in range(5):
         done = f"append with the key plain/{number} to two conversations; in the second"
-        trials.compare("another conversation", done, 1, other[f"turn {number}"])
+        trials.compare("same key in another conversation", done, 1, other[f"turn {number}"])
     long = "long turn " + "x" * 20_000
     for _ in range(2):
         await _append(memory, trials, thread, long, "long")
     done = "append a turn of 20,000 characters twice with one key"
-    trials.compare("once at once", done, 1, (await counted(memory, thread))[long])
+    trials.compare("redelivered immediately", done, 1, (await counted(memory, thread))[long])
     for number in range(3):
         await _append(memory, trials, thread, "the same words", f"words/{number}")
     there = await counted(memory, thread)
     done = "append the same words with three keys"
-    trials.compare("the same words", done, 3, there["the same words"])
+    trials.compare("same text with another key", done, 3, there["the same words"])
     order = [text for text in contents(await within(memory.load(thread))) if text[:4] == "turn"]
     expected = [f"turn {number}" for number in range(5)]
     done = "the order after turns were delivered again"
-    trials.compare("the place", done, expected, list(dict.fromkeys(order)))
+    trials.compare("order kept", done, expected, list(dict.fromkeys(order)))
     return trials.plain()
 
 
@@ -94,9 +94,14 @@ async def _append(memory: Memory, trials: Trials, thread: str, text: str, key: s
     try:
         await within(memory.append(thread, said(text), key))
     except Exception as error:
-        trials.differ("no error", f"append {text!r} with the key {key!r}", "stored", words(error))
+        trials.differ(
+            "redelivery raises no error",
+            f"append {text!r} with the key {key!r}",
+            "stored",
+            words(error),
+        )
     else:
-        trials.hold("no error", True, "", "", "")
+        trials.hold("redelivery raises no error", True, "", "", "")
 
 
 async def once_more(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
@@ -107,7 +112,7 @@ async def once_more(memory: Memory, tell: Any, thread: str) -> list[dict[str, An
     there = await counted(memory, thread)
     for number in range(5):
         done = f"append turn {number} again in a new process"
-        trials.compare("once after a restart", done, 1, there[f"turn {number}"])
+        trials.compare("redelivered after a restart", done, 1, there[f"turn {number}"])
     return trials.plain()
 
 
@@ -124,21 +129,21 @@ async def look_alike(memory: Memory, tell: Any, thread: str) -> list[dict[str, A
             stored.append((number, key))
         except Exception as error:
             if len(key) > 100:
-                trials.refuse("keys that look alike", f"a key of {len(key)} characters", error)
+                trials.refuse("similar keys", f"a key of {len(key)} characters", error)
             else:
-                trials.differ("keys that look alike", f"key {key!r}", "stored", words(error))
+                trials.differ("similar keys", f"key {key!r}", "stored", words(error))
     try:
         await within(memory.append(thread, said("long one"), f"{long}a"))
         await within(memory.append(thread, said("long other"), f"{long}b"))
     except Exception as error:
-        trials.refuse("keys that look alike", "a key of 301 characters", error)
+        trials.refuse("similar keys", "a key of 301 characters", error)
     there = await counted(memory, thread)
     for number, key in stored:
         done = f"append with the keys {[key for _, key in stored[:number][-1:]]} and {key!r}"
-        trials.compare("keys that look alike", done[:200], 1, there[f"alike {number}"])
+        trials.compare("similar keys", done[:200], 1, there[f"alike {number}"])
     if there["long one"]:
-        done = "append with two keys of 301 characters that differ in their end"
-        trials.compare("keys that look alike", done, 1, there["long other"])
+        done = "append with two keys of 301 characters that differ only at the end"
+        trials.compare("similar keys", done, 1, there["long other"])
     return trials.plain()
 
 
@@ -167,18 +172,18 @@ async def again(
         try:
             await within(memory.append(thread, given, key))
         except Exception as error:
-            trials.differ("once later", f"append {text!r} again", "no change", words(error))
+            trials.differ("redelivered later", f"append {text!r} again", "no change", words(error))
     there = await counted(memory, thread)
     for text, _ in named:
         done = f"append {text!r}, {between:,} other turns, and {text!r} again by {by}"
-        trials.compare("once later", done, 1, there[text])
+        trials.compare("redelivered later", done, 1, there[text])
     return trials.plain()
 
 
 async def fly(
     memory: Memory, tell: Any, thread: str, count: int, who: int, begin: float
 ) -> list[str]:
-    """Every turn twice at once, by every replica at once."""
+    """Every turn twice, by every replica, concurrently."""
     acknowledged = []
     for number in range(count):
         await until(begin + number * 0.02)
@@ -197,9 +202,9 @@ async def landed(
     there = await counted(memory, thread)
     answers = Counter(contents(await within(memory.load(thread))))
     for name in acknowledged:
-        done = f"two replicas append {name!r} twice each at once, with one key"
-        good = trials.compare("once in flight", done, 1, there[name])
+        done = f"two replicas concurrently append {name!r} twice each, with one key"
+        good = trials.compare("delivered concurrently", done, 1, there[name])
         if good:
-            trials.compare("once in flight", f"{done}: the second message", 1,
+            trials.compare("delivered concurrently", f"{done}: the second message", 1,
                            answers[f"re: {name}"])  # fmt: skip
     return trials.plain()

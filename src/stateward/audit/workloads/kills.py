@@ -15,11 +15,11 @@ from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload
 
-WRITERS = 3  # at once in the process that is killed
+WRITERS = 3  # concurrent ones in the process that is killed
 THREADS = 2  # that they write to
 PATIENCE = 30.0  # seconds for the first turns to be acknowledged
 REFUSALS = 50  # errors on end: it takes no turn any more
-RACED = ("what was acknowledged", "all or none", "readable", "delivered again after a kill")
+RACED = ("acknowledged turns", "whole turns", "data stays readable", "redelivery after a kill")
 NO_KILL = "the same without a kill"
 
 
@@ -106,7 +106,7 @@ async def _until_some_are_stored(writer: Replica, number: int, trials: Trials) -
     if not number:
         raise Failed(f"no turn could be stored: {refusals[0]}")
     said = f"kill {plural(number, 'process', 'processes')} while they write, append in a new one"
-    trials.differ("readable", said, "stored", refusals[0])
+    trials.differ("data stays readable", said, "stored", refusals[0])
 
 
 def _refusals(events: list[dict[str, Any]]) -> list[str]:
@@ -163,7 +163,7 @@ async def go_on(
             except Exception as error:
                 tell(failed=turn_name, error=words(error))
                 await asyncio.sleep(0.02)
-            await asyncio.sleep(0)  # a memory that waits for nothing lets nobody else run
+            await asyncio.sleep(0)  # a memory that waits for nothing lets no one else run
             number += 1
 
     async def put() -> None:
@@ -243,13 +243,13 @@ async def _stored(memory: Memory, trials: Trials, thread: str) -> list[str] | No
             text = each.get("text")
             if not isinstance(text, str) or text.replace(part, "") or not text:
                 said = "kill a process while it writes, load the conversation"
-                trials.differ("readable", said, "whole messages", repr(each)[:200])
+                trials.differ("data stays readable", said, "whole messages", repr(each)[:200])
                 return None
     except Exception as error:
         said = "kill a process while it writes, load the conversation"
-        trials.differ("readable", said, "the conversation", words(error))
+        trials.differ("data stays readable", said, "the conversation", words(error))
         return None
-    trials.hold("readable", True, "", "", "")
+    trials.hold("data stays readable", True, "", "", "")
     return [str(each.get("content")) for each in found]
 
 
@@ -268,23 +268,23 @@ async def _conversation(
     for name, good, found in _turns(there, [*acknowledged, *unknown]):
         if name in known:
             said = f"append {len(turn(name))} messages, acknowledged, then kill the process"
-            trials.hold("what was acknowledged", good, said, "all of them, once", found)
+            trials.hold("acknowledged turns", good, said, "all of them, once", found)
         else:
             said = f"kill a process while it appends {len(turn(name))} messages"
             good = good or found == NONE
-            trials.hold("all or none", good, said, "all of them, or none", found)
+            trials.hold("whole turns", good, said, "all of them, or none", found)
     if not keys:
         return
     for name in unknown:  # as whoever got no answer does
         try:
             await within(memory.append(thread, turn(name), name))
         except Exception as error:
-            said = "deliver a turn again that a killed process had begun to append"
-            trials.differ("delivered again after a kill", said, "stored", words(error))
+            said = "redeliver a turn that a killed process had started to append"
+            trials.differ("redelivery after a kill", said, "stored", words(error))
     there = await _stored(memory, trials, thread)
     for _, good, found in _turns(there or [], unknown):
-        said = "kill a process while it appends a turn, deliver that again with the same key"
-        trials.hold("delivered again after a kill", good, said, "all of it, once", found)
+        said = "kill a process while it appends a turn, redeliver the turn with the same key"
+        trials.hold("redelivery after a kill", good, said, "all of it, once", found)
 
 
 NONE = "none of them"
@@ -316,13 +316,13 @@ async def _documents(
     number: int,
     updates: list[int],
 ) -> None:
-    promise = "users' state that was acknowledged"
+    promise = "acknowledged users' state"
     try:
         value, _ = await within(memory.get_user(user))
         total, _ = await within(memory.get_user(counted))
     except Exception as error:
-        said = "kill a process while it writes a user's state, read that"
-        trials.differ("readable", said, "the state", words(error))
+        said = "kill a process while it writes a user's state, read the state"
+        trials.differ("data stays readable", said, "the state", words(error))
         return
     if wrote:
         said = f"put {{'round': {number}, 'number': {wrote}}}, acknowledged, then kill the process"
@@ -348,7 +348,7 @@ async def _tasks(memory: Memory, trials: Trials, task: str, done: int) -> None:
         try:
             result = await within(memory.call("run_once", f"{task}-{number}", function), 30.0)
         except Exception as error:
-            trials.differ("tasks that were acknowledged", said, "its result", words(error))
+            trials.differ("completed tasks", said, "its result", words(error))
             continue
         expected = [f"{number}", 0]
-        trials.compare("tasks that were acknowledged", said, expected, [result, len(ran)])
+        trials.compare("completed tasks", said, expected, [result, len(ran)])

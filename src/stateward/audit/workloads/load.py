@@ -32,7 +32,7 @@ async def conduct(stage: Stage) -> None:
     replicas = await stage.fleet.start(stage.sizes.replicas)
     found = []
     for conversations in stage.sizes.conversations:
-        many = f"{plural(conversations, 'conversation')} at once"
+        many = plural(conversations, "concurrent conversation")
         stage.say(many)
         threads = stage.names(f"load-{conversations}", conversations)
         await replicas[0].ask("load:prepare", threads=threads)

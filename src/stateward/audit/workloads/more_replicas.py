@@ -21,7 +21,7 @@ async def conduct(stage: Stage) -> None:
     while not tried or (tried[-1].lag > CALM and len(tried) <= stage.sizes.repeats):
         if tried:
             await calm()
-        stage.say("as many replicas again join in")
+        stage.say("doubling the number of replicas")
         tried.append(await _doubled(stage, warm_ones, threads, len(tried)))
     await stage.fleet.end(*warm_ones)
     stage.record.doubling = min(tried, key=lambda each: each.lag)

@@ -14,17 +14,17 @@ from stateward.audit.workloads.trials import Trials, merged, message_difference,
 from stateward.audit.workloads.workload import Stage, Workload
 
 KILLS = 2
-WRITERS = 3  # at once in a process that is killed
+WRITERS = 3  # concurrent ones in a process that is killed
 LARGE = 20_000  # characters of a tool's result: enough to be torn
 WINDOWED = 5  # turns of the conversation that windows are taken of
 LAST = 20  # messages of the window after a kill
 PATIENCE = 30.0  # seconds for the first turns to be acknowledged
 
-WHOLE = "a turn with a tool call"
-KNOWN = "the call is known"
-LATER = "a result that comes later"
-TAKEN = "a window that a model takes"
-OWN = "a window of its own making"
+WHOLE = "tool call and result after a kill"
+KNOWN = "acknowledged tool calls"
+LATER = "results added later"
+TAKEN = "windows that models accept"
+OWN = "windows that leave messages out"
 
 
 async def conduct(stage: Stage) -> None:
@@ -53,7 +53,7 @@ async def _struck(writer: Replica, thread: str, number: int, chance: random.Rand
     await writer.kill()
 
 
-WORKLOAD = Workload("orphans", "threads", "killing processes around tool calls", conduct)
+WORKLOAD = Workload("orphans", "threads", "killing processes during tool calls", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -125,7 +125,7 @@ async def go_on(memory: Memory, tell: Any, added: str, left: str) -> list[dict[s
         _windowed(trials, f"{killed}; the user speaks again, load(last={LAST})", [*begun, again],
                   await within(memory.load(left, LAST)), LAST)  # fmt: skip
     except Exception as error:
-        trials.differ(KNOWN, killed, "another replica goes on", words(error))
+        trials.differ(KNOWN, killed, "another replica continues", words(error))
     return trials.plain()
 
 
@@ -152,10 +152,10 @@ def _windowed(trials: Trials, done: str, stored: list[Any], found: list[Any], la
     """The last messages as they are may need repair; a window that is no such must need none."""
     refused = tool_turns.refusal(found)
     plain = message_difference(stored[-last:], found) is None
-    trials.hold(TAKEN, not refused, done, "what the APIs of models take", refused)
+    trials.hold(TAKEN, not refused, done, "messages that model APIs accept", refused)
     if not plain:
         empty = "" if found else "it is empty"
-        trials.hold(OWN, not refused and not empty, done, "what the APIs of models take",
+        trials.hold(OWN, not refused and not empty, done, "messages that model APIs accept",
                     refused or empty)  # fmt: skip
     else:
         trials.hold(OWN, True, "", "", "")

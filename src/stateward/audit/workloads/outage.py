@@ -1,4 +1,4 @@
-"""The store is killed, cut off, frozen, slowed, refused or full while a replica goes on asking."""
+"""The store is killed, cut off, frozen, slowed, refused or full while a replica keeps calling."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def conduct(stage: Stage) -> None:
         met.append(await crash.conduct(stage, killing))
     faults = await disturbances.all()
     begun = met[-1].end if met else 0.0
-    # What is done to a link is done to one replica's alone, so it can be done to several at once.
+    # A fault of a link concerns one replica alone, so several replicas can have one concurrently.
     room = asyncio.Semaphore(max(2, 2 * stage.sizes.replicas - 2))
     threads = [stage.names(f"outage-{number}", 1)[0] for number in range(len(faults))]
     linked = [(f, thread) for f, thread in zip(faults, threads, strict=True) if f.changed]
@@ -225,7 +225,7 @@ def _accepted(event: dict[str, Any]) -> bool:
 
 
 async def _write_elsewhere(stage: Stage, thread: str, stored: list[float]) -> None:
-    """A replica that nothing is done to goes on: whoever reads later must see that, or fail."""
+    """A replica that nothing is done to continues: whoever reads later must see that, or fail."""
     (other,) = await stage.fleet.start()
     try:
         while True:
@@ -234,7 +234,7 @@ async def _write_elsewhere(stage: Stage, thread: str, stored: list[float]) -> No
             stored.append(time.monotonic())
             await asyncio.sleep(0.3)
     except Failed as error:
-        stage.say(f"nothing more is written elsewhere: {error}")
+        stage.say(f"the other replica stopped writing: {error}")
     finally:
         await stage.fleet.end(other)
 
@@ -261,10 +261,10 @@ async def _until_all_was_asked(stage: Stage, replica: Replica, least: float) -> 
             max(stage.sizes.outage, least) + HUNG,
         )
     except (Failed, TimeoutError) as error:
-        stage.say(f"the replica did not go on: {error}")
+        stage.say(f"the replica did not continue: {error}")
 
 
-WORKLOAD = Workload("outage", "threads", "taking the store away", conduct, unwatched=True)
+WORKLOAD = Workload("outage", "threads", "making the store unavailable", conduct, unwatched=True)
 
 
 # --- in a replica -----------------------------------------------------------------------

@@ -36,14 +36,17 @@ async def conduct(stage: Stage) -> None:
     await _until(began + 0.75 * seconds)
     found = await _there(replica, looked_at)
     done = f"load a conversation after {0.75 * seconds:g} s of {seconds:g} s"
-    trials.compare("kept so long", done, ["first"], found)
+    trials.compare("kept until it expires", done, ["first"], found)
     late = seconds + max(LEAST, GRACE * seconds)
     await _until(began + min(late, 1.4 * seconds))
     found = await _there(replica, prolonged)
     done = f"append again after {0.6 * seconds:g} s, load after {min(late, 1.4 * seconds):g} s"
-    trials.compare("prolonged by a turn", done, True, "second" in found)
+    trials.compare("a turn resets the expiry", done, True, "second" in found)
     await _until(began + late)
-    for promise, thread in (("gone afterwards", left), ("not prolonged by a read", looked_at)):
+    for promise, thread in (
+        ("gone after it expires", left),
+        ("a read does not reset the expiry", looked_at),
+    ):
         found = await _there(replica, thread)
         done = f"load a conversation {late:g} s after its last turn, which is kept {seconds:g} s"
         trials.compare(promise, done, [], found)

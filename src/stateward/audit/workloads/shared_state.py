@@ -45,9 +45,9 @@ async def conduct(stage: Stage) -> None:
 
 
 async def _all(replicas: list[Replica], method: str, *args: Any) -> list[tuple[Replica, Any]]:
-    """What each returns, at once."""
+    """What each returns, called concurrently."""
     said = await asyncio.gather(*(replica.call(method, *args) for replica in replicas))
     return list(zip(replicas, said, strict=True))
 
 
-WORKLOAD = Workload("sharing", "threads", "writing here, reading there", conduct)
+WORKLOAD = Workload("sharing", "threads", "writing in one replica, reading in another", conduct)

@@ -14,7 +14,7 @@ from stateward.audit.workloads.trials import within
 from stateward.audit.workloads.workload import Stage, Workload
 
 AT_ONCE = 100  # messages an append, when a conversation is made
-BULK = 50  # and when the store is filled, each to a conversation of its own
+BULK = 50  # and when the store is filled, each to its own conversation
 WARMING = 10  # calls that are not measured
 LOOKS = 25  # measurements of each call at each size
 FILLING = 8.0  # seconds for each of both, at most: a slow memory is filled with less
@@ -44,7 +44,7 @@ async def conduct(stage: Stage) -> None:
     stage.record.costs_by_size = [CostBySize(**each) for each in said]
 
 
-WORKLOAD = Workload("slowdown", "threads", "calls while everything grows", conduct)
+WORKLOAD = Workload("slowdown", "threads", "timing calls while the store grows", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------

@@ -15,7 +15,7 @@ RESULTS: tuple[Any, ...] = (
     None, False, 0, "", [], {}, True, "é😀", 2**53 + 1, 0.123456789012, {"a": [1, {"b": None}]},
     "x" * 5000,
 )  # fmt: skip
-TWINS = 8  # tasks that one replica is asked for twice at once
+TWINS = 8  # tasks that one replica is asked for twice concurrently
 LEAST = 20.0  # seconds that a task of a killed worker is waited for, at least
 SOON = 4.0  # seconds for a task that nothing holds up
 
@@ -26,7 +26,7 @@ async def conduct(stage: Stage) -> None:
     dying = await stage.fleet.start(2, fresh=True)
     names = iter(stage.names("fault", 8))
     patience = max(LEAST, stage.sizes.recovery)
-    # These wait, each for something else, so all of them do at once.
+    # These wait, each for something else, so they do it concurrently.
     dies, died, long, fails, results = (next(names) for _ in range(5))
     waiting = {
         "kill the worker": _killed_meanwhile(dying[0], replicas[1], dies, trials, patience),
@@ -36,7 +36,7 @@ async def conduct(stage: Stage) -> None:
         "run several": _results(replicas[0], replicas[1], results, trials),
     }
     await asyncio.gather(
-        *(noted(trials, "the worker is killed", what, each) for what, each in waiting.items())
+        *(noted(trials, "killed worker", what, each) for what, each in waiting.items())
     )
     said = [await replicas[0].ask("task_faults:twins", base=next(names))]
     how: dict[str, Any] = {"base": next(names), "bare": stage.is_apart}
@@ -48,7 +48,7 @@ async def conduct(stage: Stage) -> None:
         again = await _ran(replicas[2], f"{results}-{number}", SOON + 10.0, result="wrong")
         done = f"a task with the result {RESULTS[number]!r}, asked for again some seconds later"
         found = [again["error"], again["result"], again["ran"]]
-        trials.compare("results", done, [None, RESULTS[number], 0], found)
+        trials.compare("results unchanged", done, [None, RESULTS[number], 0], found)
     await stage.fleet.end(*replicas)
     stage.record.task_checks = merged(trials, *said)
 
@@ -77,13 +77,13 @@ async def _killed_meanwhile(
     done = "kill a replica while the function of a task runs, ask for the task in another"
     found = said["error"] or f"{said['result']!r}, the function ran {said['ran']} times"
     good = not said["error"] and said["result"] == "done by the second" and said["ran"] == 1
-    trials.hold("the worker is killed", good, done, "it runs, and gives its result", found)
+    trials.hold("killed worker", good, done, "it runs, and gives its result", found)
 
 
 async def _killed_afterwards(
     dying: Replica, other: Replica, task: str, trials: Trials, patience: float
 ) -> None:
-    """As soon as the function has ended: whether that was recorded, nobody knows."""
+    """As soon as the function has ended: whether that was recorded, no one knows."""
     dying.send("task_faults:run", task=task, result="done")
     await dying.until(lambda events: any(e.get("ended") == task for e in events))
     await dying.kill()
@@ -91,7 +91,7 @@ async def _killed_afterwards(
     done = "kill a replica as soon as the function of a task has ended, ask for it in another"
     good = not said["error"] and said["result"] == "done"
     found = said["error"] or repr(said["result"])
-    trials.hold("the worker is killed", good, done, "its result", found)
+    trials.hold("killed worker", good, done, "its result", found)
 
 
 async def _long(replicas: list[Replica], task: str, trials: Trials, seconds: float) -> None:
@@ -106,22 +106,22 @@ async def _long(replicas: list[Replica], task: str, trials: Trials, seconds: flo
         done = f"ask for the task …{near[-4:]} while …{task[-4:]} runs elsewhere"
         good = beside["result"] == "near" and beside["ran"] == 1
         found = beside["error"] or f"{beside['result']!r}, ran {beside['ran']} times"
-        trials.hold("another task", good, done, "it runs at once", found)
+        trials.hold("independent tasks", good, done, "it runs immediately", found)
     said = [await first, *await asyncio.gather(*waiting)]
     runs = sum(each["ran"] for each in said)
-    done = f"a task takes {seconds:g} s, and two other replicas ask for it meanwhile"
-    trials.compare("a task that takes long", f"{done}: runs", 1, runs)
+    done = f"run a task that takes {seconds:g} s, ask for it in two other replicas"
+    trials.compare("long task", f"{done}: runs", 1, runs)
     for each in said:
         # Who would rather not wait may say so, but it is better to wait.
         if each["error"]:
-            trials.differ("others are given the result", done, "the result", each["error"])
+            trials.differ("waiting callers get the result", done, "the result", each["error"])
         else:
-            trials.hold("others are given the result", True, "", "", "")
-            trials.compare("a task that takes long", f"{done}: a result", "long", each["result"])
+            trials.hold("waiting callers get the result", True, "", "", "")
+            trials.compare("long task", f"{done}: a result", "long", each["result"])
     again = await _ran(others[-1], task, SOON + 5.0, result="again")
-    done = "ask for a task that took long, afterwards"
+    done = "ask for a long task after it has finished"
     got = [again["error"], again["result"], again["ran"]]
-    trials.compare("a task that takes long", done, [None, "long", 0], got)
+    trials.compare("long task", done, [None, "long", 0], got)
 
 
 async def _failing(
@@ -129,22 +129,30 @@ async def _failing(
 ) -> None:
     said = await _ran(one, task, patience, fail=True)
     done = "run a task whose function raises"
-    trials.hold("a failure", said["error"] is not None, done, "an error", repr(said["result"]))
+    trials.hold(
+        "failed task not recorded as done",
+        said["error"] is not None,
+        done,
+        "an error",
+        repr(said["result"]),
+    )
     end = asyncio.get_running_loop().time() + patience
     while True:
         again = await _ran(other, task, patience, result="at last")
         if not again["error"] or asyncio.get_running_loop().time() > end:
             break
         await asyncio.sleep(0.5)
-    done = "run a task again whose function has raised before"
+    done = "retry a task whose function raised"
     if again["error"] and "did not finish" not in again["error"]:
-        trials.differ("a failure can be tried again", done, "its result", again["error"])
+        trials.differ("failed task can be retried", done, "its result", again["error"])
         return
     found = again["error"] or again["result"]
-    trials.compare("a failure", done, "at last", found)
+    trials.compare("failed task not recorded as done", done, "at last", found)
     third = await _ran(one, task, patience, result="once more")
     got = [third["error"], third["result"], third["ran"]]
-    trials.compare("a failure", f"{done}, and once more", [None, "at last", 0], got)
+    trials.compare(
+        "failed task not recorded as done", f"{done}, and once more", [None, "at last", 0], got
+    )
 
 
 async def _results(one: Replica, other: Replica, base: str, trials: Trials) -> None:
@@ -157,16 +165,16 @@ async def _results(one: Replica, other: Replica, base: str, trials: Trials) -> N
             found = [again["error"], again["result"], again["ran"]]
             expected = [None, result, 0]
             if said["error"]:
-                trials.differ("results", done, repr(result), said["error"])
+                trials.differ("results unchanged", done, repr(result), said["error"])
             elif difference(expected, found) is not None:
                 trials.differ(
-                    "results",
+                    "results unchanged",
                     done,
                     f"{result!r}, without running again"[:200],
                     again["error"] or f"{again['result']!r}, ran {again['ran']} times",
                 )
             else:
-                trials.hold("results", True, "", "", "")  # fmt: skip
+                trials.hold("results unchanged", True, "", "", "")  # fmt: skip
 
 
 WORKLOAD = Workload(
@@ -176,10 +184,10 @@ WORKLOAD = Workload(
     conduct,
     checks="task_checks",
     timed=(
-        "the worker is killed",
-        "another task",
-        "a task that takes long",
-        "others are given the result",
+        "killed worker",
+        "independent tasks",
+        "long task",
+        "waiting callers get the result",
     ),
 )
 
@@ -227,10 +235,10 @@ async def look_alike(
         try:
             result = await asyncio.wait_for(memory.call("run_once", odd.value, function), 20)
         except Exception as error:
-            trials.differ("another task", done, odd.label, words(error))
+            trials.differ("independent tasks", done, odd.label, words(error))
             continue
         expected = [odd.label, 0 if again else 1]
-        trials.compare("another task", done, expected, [result, len(ran)])
+        trials.compare("independent tasks", done, expected, [result, len(ran)])
     return trials.plain()
 
 
@@ -248,9 +256,10 @@ async def twins(memory: Memory, tell: Any, base: str) -> list[dict[str, Any]]:
         calls = [asyncio.wait_for(memory.call("run_once", task, function), 20) for _ in range(3)]
         said = await asyncio.gather(*calls, return_exceptions=True)
         results = [each for each in said if not isinstance(each, BaseException)]
-        done = "ask one replica for a task three times at once"
-        trials.compare("once in one process", f"{done}: runs", 1, len(ran))
+        done = "start a task three times concurrently in one replica"
+        trials.compare("concurrent calls in one process", f"{done}: runs", 1, len(ran))
         if results:
-            trials.compare("once in one process", f"{done}: results", [f"{number}"] * len(results),
+            trials.compare("concurrent calls in one process", f"{done}: results",
+                           [f"{number}"] * len(results),
                            results)  # fmt: skip
     return trials.plain()

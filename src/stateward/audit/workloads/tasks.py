@@ -1,4 +1,4 @@
-"""Replicas run the same tasks at once."""
+"""Replicas run the same tasks at the same time."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ Message = dict[str, Any]
 
 
 def call(name: str, count: int = 1) -> Message:
-    """The model asks for so many tools at once."""
+    """The model asks for so many tools in one message."""
     made = [
         {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
         for id in ids(name, count)
@@ -42,11 +42,11 @@ def refusal(messages: list[Message]) -> str:
     open_calls: list[str] = []
     for each in messages:
         if not isinstance(each, dict):
-            return f"{each!r} is no message"
+            return f"{each!r} is not a message"
         answered = each.get("tool_call_id")
         if answered is not None:
             if answered not in open_calls:
-                return f"the result {answered!r} stands without its call"
+                return f"the result {answered!r} has no call before it"
             open_calls.remove(answered)
             continue
         if open_calls:

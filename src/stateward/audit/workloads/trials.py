@@ -173,7 +173,7 @@ def _short(value: Any) -> str:
 
 
 def message_difference(expected: list[Any], found: list[Any]) -> tuple[str, Any, Any] | None:
-    """The same for messages; a memory may give them fields of its own, like a time or an id."""
+    """The same for messages; a memory may give them its own fields, like a time or an id."""
     for number, (one, other) in enumerate(zip(expected, found, strict=False)):
         given = other
         if isinstance(one, dict) and isinstance(other, dict):

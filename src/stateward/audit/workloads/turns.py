@@ -14,7 +14,7 @@ from stateward.audit.workloads.workload import Stage, Workload, until
 
 FEWEST = 15  # turns of each in the long conversation
 AT_ONCE = 50  # messages an append, when it is made long
-EVERY = 5  # one turn in so many is delivered by every replica at once
+EVERY = 5  # one turn in so many is delivered by every replica concurrently
 BUDGET = 60.0  # seconds for each race, and for what comes before it: a slow memory races less
 
 

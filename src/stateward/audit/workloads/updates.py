@@ -1,4 +1,4 @@
-"""Replicas change one user's state at once."""
+"""Replicas change one user's state concurrently."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def conduct(stage: Stage) -> None:
     )
 
 
-WORKLOAD = Workload("updates", "users", "updating one user from all sides", conduct)
+WORKLOAD = Workload("updates", "users", "updating one user concurrently", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Writes for versions that are too old, too new, nought and right, alone and many at once."""
+"""Writes with versions that are old, unknown, zero and current, alone and concurrently."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ async def _between(stage: Stage) -> list[dict[str, Any]]:
         await other.ask("versions:change", user=user, how=how)
         said = await one.ask("versions:put", user=user, value={"by": "late"}, expect=version)
         done = f"read a version, let another replica {how}, put with the version that was read"
-        trials.compare("a version that another changed", done, "conflict", said)
+        trials.compare("another replica's change is detected", done, "conflict", said)
         value, _ = await other.call("get_user", user)
         done = f"{done}: what is stored"
-        trials.compare("a version that another changed", done, {"by": "other"}, value)
+        trials.compare("another replica's change is detected", done, {"by": "other"}, value)
     await stage.fleet.end(one, other)
     return trials.plain()
 
 
-WORKLOAD = Workload("versions", "versions", "writing for wrong versions", conduct)
+WORKLOAD = Workload("versions", "versions", "writing with wrong versions", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -76,10 +76,14 @@ async def _told(memory: Memory, trials: Trials, user: str, expect: int, current:
         await within(memory.put_user(user, {"n": "wrong"}, expect))
     except VersionConflict as error:
         if error.current is not None and error.expected is not None:
-            done = f"what a conflict tells of expect={expect} at version {current}"
-            trials.compare("told", done, [expect, current], [error.expected, error.current])
+            done = f"the versions in the conflict error for expect={expect} at version {current}"
+            trials.compare(
+                "versions are reported", done, [expect, current], [error.expected, error.current]
+            )
     except Exception as error:
-        trials.differ("told", f"put with expect={expect}", "a conflict", words(error))
+        trials.differ(
+            "versions are reported", f"put with expect={expect}", "a conflict", words(error)
+        )
 
 
 async def edges(memory: Memory, tell: Any, users: list[str]) -> list[dict[str, Any]]:
@@ -89,11 +93,11 @@ async def edges(memory: Memory, tell: Any, users: list[str]) -> list[dict[str, A
         if isinstance(unwritten, int):
             if number == 0:
                 said = await put(memory, tell, user, {"n": -1}, unwritten + 1)
-                done = f"put with expect={unwritten + 1} where nothing is, at {unwritten}"
-                trials.compare("too new", done, "conflict", said)
+                done = f"put with expect={unwritten + 1} where nothing is stored, at {unwritten}"
+                trials.compare("future version refused", done, "conflict", said)
             said = await put(memory, tell, user, {"n": 0}, unwritten)
-            done = f"put with expect={unwritten}, the version of what is not there yet"
-            trials.compare("the right version", done, "stored", said)
+            done = f"put with expect={unwritten}, the version before anything is stored"
+            trials.compare("current version accepted", done, "stored", said)
         # Every other one is large.
         more = {"filling": "x" * 20_000} if number % 2 else {}
         await within(memory.put_user(user, {"n": 1, **more}))
@@ -101,36 +105,49 @@ async def edges(memory: Memory, tell: Any, users: list[str]) -> list[dict[str, A
         told = await within(memory.put_user(user, {"n": 2, **more}))
         _, second = await within(memory.get_user(user))
         if not isinstance(first, int) or not isinstance(second, int):
-            trials.differ("told", "get_user", "a version", f"{first!r}, {second!r}")
+            trials.differ(
+                "versions are reported", "get_user", "a version", f"{first!r}, {second!r}"
+            )
             continue
-        trials.hold("raised by a put", second > first, f"put at version {first}",
+        trials.hold("a put increments the version", second > first, f"put at version {first}",
                     f"more than {first}", f"{second}")  # fmt: skip
         if told is not None:
-            trials.compare("told", "the version that put_user returned", second, told)
+            trials.compare(
+                "versions are reported", "the version that put_user returned", second, told
+            )
         await within(memory.call("update_user", user, lambda value: {**value, "n": 3}))
         _, third = await within(memory.get_user(user))
-        trials.hold("raised by an update", isinstance(third, int) and third > second,
+        trials.hold("an update increments the version", isinstance(third, int) and third > second,
                     f"update at version {second}", f"more than {second}", f"{third}")  # fmt: skip
         if not isinstance(third, int):
             continue
-        wrong = {"too old": [second, first], "too new": [third + 1, third + 1000]}
+        wrong = {
+            "old version refused": [second, first],
+            "future version refused": [third + 1, third + 1000],
+        }
         for promise, versions in wrong.items():
             for expect in versions:
                 said = await put(memory, tell, user, {"n": "wrong", **more}, expect)
                 done = f"put with expect={expect} at version {third}"
                 trials.compare(promise, done, "conflict", said)
         said = await put(memory, tell, user, {"n": "wrong", **more}, 0)
-        trials.compare("nought", f"put with expect=0 at version {third}", "conflict", said)
+        trials.compare(
+            "expect=0 only creates", f"put with expect=0 at version {third}", "conflict", said
+        )
         await _told(memory, trials, user, second, third)
         value, after = await within(memory.get_user(user))
         done = "what is stored after puts that were refused"
-        trials.compare("refused changes nothing", done, [{"n": 3, **more}, third], [value, after])
+        trials.compare(
+            "a refused put changes nothing", done, [{"n": 3, **more}, third], [value, after]
+        )
         said = await put(memory, tell, user, {"n": 4, **more}, third)
         done = f"put with expect={third} at version {third}"
-        trials.compare("the right version", done, "stored", said)
+        trials.compare("current version accepted", done, "stored", said)
         value, after = await within(memory.get_user(user))
-        trials.compare("the right version", f"{done}: what is stored", {"n": 4, **more}, value)
-        trials.hold("raised by a put", isinstance(after, int) and after > third, done,
+        trials.compare(
+            "current version accepted", f"{done}: what is stored", {"n": 4, **more}, value
+        )
+        trials.hold("a put increments the version", isinstance(after, int) and after > third, done,
                     f"more than {third}", f"{after}")  # fmt: skip
     return trials.plain()
 
@@ -171,15 +188,16 @@ async def judge_race(
     trials = Trials()
     for number, user in enumerate(users):
         winners = [name for replica in won for name in replica[number]]
-        done = f"{len(won)} replicas put at once, each with expect={known[number]}"
+        done = f"{len(won)} replicas put concurrently, each with expect={known[number]}"
         if len(winners) < 2:  # none: all were told of a conflict or an error, which is honest
-            trials.hold("one of many wins", True, done, "", "")
+            trials.hold("one of several concurrent puts wins", True, done, "", "")
         else:
-            trials.differ("one of many wins", done, "one was told that it was stored",
+            trials.differ("one of several concurrent puts wins", done, "one is acknowledged",
                           f"{len(winners)} were: {winners}")  # fmt: skip
         if winners:
             value, _ = await within(memory.get_user(user))
             good = value.get("by") in winners
-            trials.hold("one of many wins", good, f"{done}: what is stored", f"{winners}",
+            trials.hold("one of several concurrent puts wins", good, f"{done}: what is stored",
+                        f"{winners}",
                         f"{value}")  # fmt: skip
     return trials.plain()

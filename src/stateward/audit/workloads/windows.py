@@ -55,7 +55,7 @@ async def _in_turn(stage: Stage, one: Replica, other: Replica) -> list[dict[str,
         await writer.call("append", thread, [message("user", name)], name)
     for reader in (one, other):
         found = contents(await reader.call("load", thread))
-        trials.compare("in the order of appends", "append in turn by two replicas", names, found)
+        trials.compare("order of appends", "two replicas append in turn", names, found)
     return trials.plain()
 
 
@@ -67,7 +67,7 @@ async def _seen_at_once(one: Replica, other: Replica, thread: str) -> list[dict[
         await one.call("append", thread, [message("user", name)], name)
         found = contents(await other.call("load", thread, last))
         done = f"append to a long conversation, load(last={last}) in another replica"
-        trials.compare("the newest", done, [name], found[-1:])
+        trials.compare("newest message", done, [name], found[-1:])
     return trials.plain()
 
 
@@ -89,20 +89,20 @@ async def short_ones(
     for number in range(SHORT):
         await within(memory.append(thread, [named(number)], f"window/{number}"))
         await within(memory.append(pairs, turn(f"pair {number}"), f"window/{number}"))
-        newest = await _loaded(memory, trials, "the newest", thread, 1)
+        newest = await _loaded(memory, trials, "newest message", thread, 1)
         if newest is not None:
-            _compare(trials, "the newest", f"append message {number}, load(last=1)",
+            _compare(trials, "newest message", f"append message {number}, load(last=1)",
                      [named(number)], newest)  # fmt: skip
     for last in (None, 1, 5):
-        found = await _loaded(memory, trials, "an unknown conversation", unknown, last)
+        found = await _loaded(memory, trials, "unknown conversation", unknown, last)
         if found is not None:
-            done = f"load(last={last}) of a conversation that nobody has written to"
-            trials.compare("an unknown conversation", done, 0, len(found))
+            done = f"load(last={last}) of a conversation that was never written to"
+            trials.compare("unknown conversation", done, 0, len(found))
     try:
         found = list(await within(memory.load(thread, 0)))
-        trials.compare("a window of none", "load(last=0)", 0, len(found))
+        trials.compare("load(last=0)", "load(last=0)", 0, len(found))
     except Exception as error:
-        trials.refuse("a window of none", "load(last=0)", error)
+        trials.refuse("load(last=0)", "load(last=0)", error)
     trials_of_looks = await looks(memory, tell, thread, SHORT, 1)
     for own in (thread, pairs):
         await _not_shared(memory, trials, own)
@@ -138,12 +138,12 @@ async def looks(
         lasts = [last for last in usual if last < total]
         lasts += [total - 1, total, total + 1, 10 * total]
     long = "" if total <= 50 else " of a long conversation"
-    everything = await _loaded(memory, trials, f"the whole{long}", thread, None)
+    everything = await _loaded(memory, trials, f"all messages{long}", thread, None)
     if everything is not None:
         done = f"load(last=None) of {total:,} messages"
-        _compare(trials, f"the whole{long}", done, whole, everything)
+        _compare(trials, f"all messages{long}", done, whole, everything)
     for last in lasts:
-        promise = f"the last ones{long}"
+        promise = f"last K messages{long}"
         found = await _loaded(memory, trials, promise, thread, last)
         if found is None:
             continue
@@ -167,7 +167,7 @@ def _permitted(whole: list[dict[str, Any]], last: int) -> list[list[dict[str, An
 
 async def several_roles(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
     """One message an append, by two who do not take turns: what a window may begin with."""
-    trials, promise = Trials(), "the last ones"
+    trials, promise = Trials(), "last K messages"
     names = {"u": "user", "a": "assistant"}
     whole = [message(names[who], f"{names[who]} {n}") for n, who in enumerate(ROLES)]
     for number, each in enumerate(whole):
@@ -215,7 +215,7 @@ def _few(names: list[Any]) -> str:
 
 async def _not_shared(memory: Memory, trials: Trials, thread: str) -> None:
     """Whoever changes what he was given changes nothing for others."""
-    promise = "what a caller changes stays his own"
+    promise = "callers get their own copy"
     for last in (None, 3):
         first = await _loaded(memory, trials, promise, thread, last)
         if not first:
@@ -228,5 +228,5 @@ async def _not_shared(memory: Memory, trials: Trials, thread: str) -> None:
             raw.append({"role": "user", "content": "added by a caller"})
         again = await _loaded(memory, trials, promise, thread, last)
         if again is not None:
-            done = f"load(last={last}), change what it gave, load(last={last}) again"
+            done = f"load(last={last}), change the result, load(last={last}) again"
             _compare(trials, promise, done, expected, again)

@@ -1,4 +1,4 @@
-"""Workflows that are driven again when done, by two at once, after an error, and after kills."""
+"""Workflows driven again when finished, by two replicas, after an error, and after kills."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from stateward.audit.workloads.workload import Stage, Workload
 STEPS = ["reserve", "charge", "ship", "notify", "close"]
 ALIKE = ["ship", "Ship", "ship ", "ship1", "ship10", "shipped", "ship/1", "é", "e", "1", "01"]
 TAILS = ("0", "A", "a", " ", "/b", ":b", "_b", "-b", "é", "e", "x" * 100 + "1", "x" * 100 + "2")
-SHARED = 5  # workflows that all replicas drive at once
+SHARED = 5  # workflows that all replicas drive concurrently
 TWICE = [("began", "charge"), ("began", "notify")]  # when two drivers are killed in turn
 LEAST = 20.0  # seconds that a workflow of a killed driver is waited for, at least
 
@@ -40,7 +40,7 @@ async def conduct(stage: Stage) -> None:
     told = await _again(replicas, first, trials)
     after = _After(trials, told, patience)
     waiting = {
-        "drive one by three replicas at once": _two_drivers(stage, replicas, trials),
+        "drive one from three replicas": _two_drivers(stage, replicas, trials),
         "drive one with a long step": _long_step(
             replicas, next(names), trials, stage.sizes.long_step
         ),
@@ -54,7 +54,10 @@ async def conduct(stage: Stage) -> None:
         "kill two drivers in turn": _killed(dying[2:], replicas[2], next(names), TWICE, after),
     }
     await asyncio.gather(
-        *(noted(trials, "another goes on", what, each) for what, each in waiting.items())
+        *(
+            noted(trials, "takeover by another replica", what, each)
+            for what, each in waiting.items()
+        )
     )
     await _later(replicas[1], first, trials)
     await stage.fleet.end(*replicas)
@@ -100,19 +103,19 @@ async def _again(replicas: list[Replica], id: str, trials: Trials) -> bool:
     first = await _driven(one, id, 60.0, seconds=0.01)
     done = "drive a workflow"
     found = first["error"] or str(_begun(id, one))
-    trials.hold("in order", found == str(STEPS), done, str(STEPS), found)
+    trials.hold("steps run in order", found == str(STEPS), done, str(STEPS), found)
     course = [f"{what} {step}" for step in STEPS for what in ("began", "ended")]
-    trials.compare("in order", f"{done}: each step ends before the next begins", course,
+    trials.compare("steps run in order", f"{done}: each step ends before the next begins", course,
                    _course(id, one))  # fmt: skip
     told = _tells(first["result"])
     for replica in (one, other):
         before = len(_begun(id, *replicas))
         again = await _driven(replica, id, 60.0)
         ran = _begun(id, *replicas)[before:]
-        done = "drive a workflow that is done once more"
-        trials.compare("done is done", done, [], ran)
+        done = "drive a finished workflow again"
+        trials.compare("finished workflows do not run again", done, [], ran)
         if told and not again["error"]:
-            trials.hold("results", _tells(again["result"]), f"{done}: its results",
+            trials.hold("results of steps", _tells(again["result"]), f"{done}: its results",
                         str(first["result"]), str(again["result"]))  # fmt: skip
     for tail in (
         "0",
@@ -130,12 +133,12 @@ async def _again(replicas: list[Replica], id: str, trials: Trials) -> bool:
     ):
         near = f"{id}{tail}"
         await _driven(other, near, 60.0)
-        done = f"drive a workflow whose id is that of one that is done, and {tail[-5:]!r}"
-        trials.compare("in order", done, STEPS, _begun(near, other))
+        done = f"drive a workflow with the id of a finished one followed by {tail[-5:]!r}"
+        trials.compare("steps run in order", done, STEPS, _begun(near, other))
     alike = f"{id}-alike"
     await _driven(other, alike, 60.0, steps=ALIKE)
-    done = "drive a workflow whose steps have names that look alike"
-    trials.compare("in order", done, ALIKE, _begun(alike, other))
+    done = "drive a workflow whose steps have similar names"
+    trials.compare("steps run in order", done, ALIKE, _begun(alike, other))
     return told
 
 
@@ -143,8 +146,8 @@ async def _later(replica: Replica, id: str, trials: Trials) -> None:
     """The first one, some seconds after it was done."""
     before = len(_begun(id, replica))
     await _driven(replica, id, 60.0)
-    done = "drive a workflow that was done some seconds ago"
-    trials.compare("done is done", done, [], _begun(id, replica)[before:])
+    done = "drive a workflow that finished some seconds ago"
+    trials.compare("finished workflows do not run again", done, [], _begun(id, replica)[before:])
 
 
 async def _two_drivers(stage: Stage, replicas: list[Replica], trials: Trials) -> None:
@@ -153,15 +156,15 @@ async def _two_drivers(stage: Stage, replicas: list[Replica], trials: Trials) ->
         said = await asyncio.gather(
             *(_driven(replica, id, 60.0, seconds=0.03) for replica in replicas)
         )
-        done = f"{len(replicas)} replicas drive one workflow at once"
+        done = f"{len(replicas)} replicas drive one workflow concurrently"
         begun = _begun(id, *replicas)
         again = {step: count for step, count in Counter(begun).items() if count > 1}
-        trials.hold("two drivers", not again, done, "each step once", f"{begun}")
+        trials.hold("concurrent drivers", not again, done, "each step once", f"{begun}")
         completed = [each for each in said if not each["error"]]
-        trials.hold("two drivers", bool(completed), done, "one of them ends it",
+        trials.hold("concurrent drivers", bool(completed), done, "one of them finishes it",
                     f"{[each['error'] for each in said]}")  # fmt: skip
         if completed and not again:
-            trials.compare("two drivers", f"{done}: in order", STEPS, begun)
+            trials.compare("concurrent drivers", f"{done}: in order", STEPS, begun)
 
 
 async def _long_step(replicas: list[Replica], id: str, trials: Trials, seconds: float) -> None:
@@ -172,11 +175,11 @@ async def _long_step(replicas: list[Replica], id: str, trials: Trials, seconds: 
     said = await asyncio.gather(*(_driven(each, id, seconds + 60.0, **how) for each in others))
     said = [await first, *said]
     begun = _begun(id, *replicas)
-    done = f"a step takes {seconds:g} s, and two other replicas drive the workflow meanwhile"
+    done = f"a step takes {seconds:g} s while two other replicas drive the workflow"
     again = {step: count for step, count in Counter(begun).items() if count > 1}
-    trials.hold("a step that takes long", not again, done, "each step once", f"{begun}")
-    trials.hold("a step that takes long", any(not each["error"] for each in said), done,
-                "one of them ends it", f"{[each['error'] for each in said]}")  # fmt: skip
+    trials.hold("long step", not again, done, "each step once", f"{begun}")
+    trials.hold("long step", any(not each["error"] for each in said), done,
+                "one of them finishes it", f"{[each['error'] for each in said]}")  # fmt: skip
 
 
 def _met(id: str, what: str, step: str) -> Callable[[list[dict[str, Any]]], bool]:
@@ -191,15 +194,16 @@ async def _failing(one: Replica, other: Replica, id: str, after: _After) -> None
     trials = after.trials
     said = await _driven(one, id, after.patience, fail="ship")
     done = "drive a workflow whose third step raises"
-    trials.hold("a step that fails", said["error"] is not None, done, "an error",
+    trials.hold("failed step not recorded as done", said["error"] is not None, done, "an error",
                 f"no error; steps {_begun(id, one)}")  # fmt: skip
     before = _begun(id, one)
-    trials.compare("a step that fails", f"{done}: steps", STEPS[:3], before)
+    trials.compare("failed step not recorded as done", f"{done}: steps", STEPS[:3], before)
     again = await _driven(other, id, after.patience)
     ran = _begun(id, other)
-    # A memory may say that the workflow has failed, and that is all; else it must go on.
+    # A memory may say that the workflow has failed, and that is all; else it must continue.
     good = ran == (STEPS[2:] if not again["error"] else ran[:0]) or ran == STEPS[2:]
-    trials.hold("a step that fails", good, f"{done}, and again", f"an error, or {STEPS[2:]}",
+    trials.hold("failed step not recorded as done", good, f"{done}, and again",
+                f"an error, or {STEPS[2:]}",
                 again["error"] or f"it ran {ran}")  # fmt: skip
 
 
@@ -211,7 +215,7 @@ async def _killed(
     after: _After,
 ) -> None:
     for replica, (what, step) in zip(dying, moments, strict=True):
-        # A driver that goes on until the kill arrives would be further than is said.
+        # A driver that continues until the kill arrives would be further than is said.
         stop = step if what == "began" else STEPS[STEPS.index(step) + 1]
         how = {"stop": stop}
         replica.send("workflow_faults:drive", id=id, **how)
@@ -233,32 +237,33 @@ async def _finished(
     after: _After,
     perhaps: bool = False,
 ) -> None:
-    """Another goes on with what is left; `perhaps`: whether the first of that is, nobody knows."""
+    """Another replica continues with what is left; `perhaps`: the first step of it may be done."""
     trials = after.trials
     said = await _driven(replica, id, after.patience)
     ran = _begun(id, replica)
-    promise = "another goes on"
+    promise = "takeover by another replica"
     good = ran == left or (perhaps and ran == left[1:])
     if said["error"]:
         trials.differ(promise, done, f"another replica runs {left}", said["error"])
         return
     trials.hold(promise, good, done, f"another replica runs {left}", f"it ran {ran}")
     if after.told:
-        trials.hold("results", _tells(said["result"]), f"{done}: the results at the end",
+        trials.hold("results of steps", _tells(said["result"]), f"{done}: the results at the end",
                     "those of all steps", str(said["result"]))  # fmt: skip
     again = await _driven(replica, id, after.patience)
     if not again["error"]:
-        trials.compare("done is done", f"{done}, end it, and drive it again", ran,
+        trials.compare("finished workflows do not run again",
+                       f"{done}, finish it, and drive it again", ran,
                        _begun(id, replica))  # fmt: skip
 
 
 WORKLOAD = Workload(
     "workflow-faults",
     "workflows",
-    "driving workflows by two at once, and again",
+    "driving workflows from several replicas",
     conduct,
     checks="workflow_checks",
-    timed=("two drivers", "a step that takes long", "another goes on"),
+    timed=("concurrent drivers", "long step", "takeover by another replica"),
 )
 
 

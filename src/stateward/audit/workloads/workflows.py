@@ -1,4 +1,4 @@
-"""Workflows whose driver is killed while a step is under way; another replica goes on."""
+"""Workflows whose driver is killed while a step is in progress; another replica continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a workload is, and what it is given: replicas, sizes, faults, and names of its own."""
+"""What a workload is, and what it is given: replicas, sizes, faults, and its own names."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class ErasedPerson(NamedTuple):
 
 
 class Stage:
-    """One audit under way."""
+    """One audit in progress."""
 
     def __init__(
         self, fleet: Fleet, sizes: AuditSizes, record: Record, disturbances: Disturbances
@@ -100,11 +100,11 @@ class Stage:
 
     @property
     def is_apart(self) -> bool:
-        """Whether nobody else uses the namespace: then any id may be used there."""
+        """Whether no one else uses the namespace: then any id may be used there."""
         return self.fleet.target.namespace.startswith(PREFIX)
 
     def names(self, what: str, count: int) -> list[str]:
-        """Ids that no other workload uses, and nobody but an audit."""
+        """Ids that no other workload uses, and no one but an audit."""
         again = f"again-{self.attempt}-" if self.attempt else ""
         return [f"{PREFIX}{what}-{self.record.seed}-{again}{number}" for number in range(count)]
 

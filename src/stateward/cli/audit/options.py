@@ -158,7 +158,7 @@ def _workloads(only: str | None) -> tuple[str, ...]:
 
 
 def confirm(options: argparse.Namespace, asked: AuditOptions) -> None:
-    """Ask before a store of somebody's is touched."""
+    """Ask before a store of someone's is touched."""
     if asked.observe or asked.target is None or (asked.url is None and "://" not in asked.target):
         return
     what = f"About to audit {_shown(asked.target)}: {plan(asked)}."

@@ -12,6 +12,7 @@ import msgspec
 from stateward.audit import verdict
 from stateward.audit.conductor import Audit
 from stateward.audit.config import Config
+from stateward.audit.former_names import with_current_names
 from stateward.audit.forms.redaction import redact
 from stateward.audit.options import plan
 from stateward.audit.prices import Prices
@@ -40,11 +41,12 @@ def recorded(
 
 
 def saved(file: str) -> Record:
-    """What `--save` has kept."""
+    """The record that `--save` wrote, also by an older version."""
     try:
-        return msgspec.json.decode(Path(file).read_bytes(), type=Record)
+        record = msgspec.json.decode(Path(file).read_bytes(), type=Record)
     except (OSError, msgspec.DecodeError) as error:
         raise InvalidInput(f"{file} is not a saved audit: {error}") from error
+    return with_current_names(record)
 
 
 def judged(

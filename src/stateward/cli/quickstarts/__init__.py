@@ -1,1 +1,1 @@
-"""The agents that `stateward quickstart` writes: each a program of its own, to copy and change."""
+"""The agents that `stateward quickstart` writes: each its own program, to copy and change."""

@@ -25,7 +25,7 @@ async def main(text: str = "Where is my order?") -> None:
         thread = store.thread("s-1", user="u-42")
         async with thread.turn(key=request, last=20) as turn:
             answer = turn.answer
-            if answer is None:  # nobody has answered this request yet
+            if answer is None:  # this request has not been answered yet
                 question = {"role": "user", "content": text}
                 # Your model goes here: it gets the last 20 messages, and the question.
                 answer = await ask_the_model([*turn.messages, question])

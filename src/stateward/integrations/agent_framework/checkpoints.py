@@ -120,7 +120,7 @@ class StatewardCheckpointStorage(OnBridge):
             if not listed.documents:
                 return None
             (found,) = await self._bridge.arun(self._read([decode(listed.documents[0][1].json)]))
-            if found is not None:  # else it was deleted meanwhile
+            if found is not None:  # else it was deleted in the meantime
                 return self._checkpoint(found)
 
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[str]:

@@ -146,7 +146,7 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         key = given or handle.scope.world.new_id()
         writes: tuple[Write, ...] = () if turn is None else (turns.end(turn).release,)
         outcome = await self._call(handle.append, new, key, checks, writes, keep=True)
-        if isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
+        if isinstance(outcome, Fenced):  # the turn was lost, and no one has used that
             outcome = await self._call(handle.append, new, key, checks, keep=True)
         elif turn is not None and isinstance(outcome, Conflict | KeyReused):
             await self._give_turn_back(handle, turn)

@@ -46,7 +46,7 @@ def document(name: str) -> str | None:
 
 
 def document_of_user(name: str) -> str | None:
-    """Of a user, beside documents of their own."""
+    """Of a user, beside their own documents."""
     if not name.startswith(SHARED):
         return None
     return f"the user's state in the ADK application {name.removeprefix(SHARED)}"

@@ -125,7 +125,7 @@ def _of_parts(fetch: Fetched, id: str | None, wanted: int, start: int) -> list[S
         name = names.lists("", MESSAGES) + names.part(id)
         value = fetch(name).get(name)
         if value is None:
-            break  # it was pruned meanwhile
+            break  # it was pruned in the meantime
         part = decode(value.json)
         keep = min(wanted, part["keep"])
         pieces.append(_stored(part["items"][: wanted - keep], keep, value))

@@ -73,7 +73,7 @@ def check_filter(filter: Mapping[str, Any]) -> None:
             for name in wanted:
                 if isinstance(name, str) and name.startswith("$") and name not in OPERATORS:
                     raise InvalidInput(
-                        f"the filter has the operator {name!r}; there are: {', '.join(OPERATORS)}"
+                        f"the filter has the operator {name!r}; use one of: {', '.join(OPERATORS)}"
                     )
 
 

@@ -92,7 +92,7 @@ class StatewardConversation(OnAnyStore):
         self._handle = self._thread.handle
         self._wait = None if wait is None else check_span(wait, "wait")
         self._turns = Turns.of(self._handle.scope)
-        self._own = ConversationTurn(self)  # of `history` and `add`, which wait for nobody
+        self._own = ConversationTurn(self)  # of `history` and `add`, which wait for no one
 
     # --- whole runs -----------------------------------------------------------------
 
@@ -213,11 +213,11 @@ class StatewardConversation(OnAnyStore):
             checks = (LogAt(turn._at.version, turn._at.stamp),)
         held = self._turns.get(handle.entity, turn.run)
         release = () if held is None else (held.release,)
-        # Without the store nobody can tell whether somebody else wrote: what was said is kept all
+        # Without the store no one can tell whether someone else wrote: what was said is kept all
         # the same, and the key keeps it from being stored twice.
         saw = {"keep": True, "saw": turn._window}
         outcome = await self._call(handle.append, messages, key, checks, release, **saw)
-        if release and isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
+        if release and isinstance(outcome, Fenced):  # the turn was lost, and no one has used that
             outcome = await self._call(handle.append, messages, key, checks, **saw)
         if isinstance(outcome, Suppressed):
             turn._at = turn._window = None

@@ -2,7 +2,7 @@
 
 A thread's log is the history of its conversation. What a conversation has left by branching off is
 a document beside it, and so is the record: usage, the tools it waits for, its revision. A fork is
-a thread of its own.
+its own thread.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
         return stored(outcome, handle.entity).version
 
     async def _announced(self, record: ConversationRecord) -> tuple[Check, ...]:
-        """Say what is about to be copied: who erases the user meanwhile forbids it. See `forks`."""
+        """Record what is about to be copied: erasing the user forbids it. See `forks`."""
         if record.scope is None:
             return ()
         handle = self._thread(record.conversation_id, record.scope).handle

@@ -58,7 +58,7 @@ class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
 
     async def _begin(self, event: BeforeInvocationEvent) -> None:
         id = event.agent.agent_id
-        # An agent that is invoked again has ended before, e.g. where a hook failed: nobody tells.
+        # An agent that is invoked again has ended before, e.g. where a hook failed: no one tells.
         alone = self._invoked <= {id} and not self._turns.is_shared(self._handle.entity)
         if alone and self._turns.get(self._handle.entity, AgentRun(self, self)) is None:
             await asyncio.to_thread(self._take_turn)

@@ -206,7 +206,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
                     read = self._passed_by(handle, agent_id, index, read, refused)
                 at: tuple[Check, ...] = (LogAt(read.version, read.stamp),)
             except StoreUnavailable:
-                at = ()  # nobody can tell now what was written: what was said is kept all the same
+                at = ()  # no one can tell now what was written: what was said is kept all the same
             outcome = handle.append((message,), key, (OPEN, *at), keep=True)
             if isinstance(outcome, Suppressed):
                 self._read.pop((session_id, agent_id), None)  # where it will stand is not known

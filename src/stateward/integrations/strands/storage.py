@@ -72,7 +72,7 @@ class StatewardStorage(OnBlockingStore, Storage):
         return _NamespacedStorage(self, prefix)
 
     async def _run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """In a thread: Strands runs each invocation in an event loop of its own."""
+        """In a thread: Strands runs each invocation in its own event loop."""
         try:
             return await asyncio.to_thread(call, *args)
         except StatewardError as error:

@@ -1,4 +1,4 @@
-"""Tools of Strands that act: each call is carried out once, whoever goes on with the session."""
+"""Tools of Strands that act: each call is carried out once, whoever continues with the session."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class _EffectTool(AgentTool):
 
 
 def _told(result: Any) -> dict[str, Any]:
-    """What a tool gave; or what somebody has said that it gave."""
+    """What a tool gave; or what someone has said that it gave."""
     if isinstance(result, dict) and "content" in result:
         return {"status": "success", **result}
     text = {"text": result} if isinstance(result, str) else {"json": result}

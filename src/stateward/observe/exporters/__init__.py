@@ -1,4 +1,4 @@
 """Ways out for what a store counts. Each is optional, and none ever makes an operation wait.
 
-An exporter reads `store.metrics()` on a thread of its own, from time to time or when it is asked.
+An exporter reads `store.metrics()` on its own thread, from time to time or when it is asked.
 """

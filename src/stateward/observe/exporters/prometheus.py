@@ -32,7 +32,7 @@ def scrape(store: MetricsSource) -> str:
 
 
 def serve(store: MetricsSource, *, host: str = "127.0.0.1", port: int = 9464) -> Endpoint:
-    """Answer `GET /metrics` at this address, on threads of its own, until closed.
+    """Answer `GET /metrics` at this address, on its own threads, until closed.
 
     `port=0` takes a free one: see `Endpoint.port`. Raises `OSError` if the port is taken. Whoever
     reaches the address can read the metrics: bind it to where only Prometheus comes.

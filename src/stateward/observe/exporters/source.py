@@ -17,6 +17,6 @@ class MetricsSource(Protocol):
 
 
 def look(store: MetricsSource) -> Metrics:
-    """What the store has counted, with its size read anew if that is old. Blocks."""
+    """What the store has counted, with its size read again if that is old. Blocks."""
     store.collector.refresh()
     return store.metrics()

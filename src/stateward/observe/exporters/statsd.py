@@ -3,8 +3,8 @@
     with Statsd(store, host="127.0.0.1", port=8125):
         ...
 
-A thread of its own sends what has been counted since the last time. An operation never waits for
-it: it does not even know of it. If nobody listens, the packets are gone, as always with UDP.
+A separate thread sends what has been counted since the last time. An operation never waits for
+it: it does not even know of it. If no one listens, the packets are gone, as always with UDP.
 
 Reads go by the names that dashboards of agents use: `agent.state.lookup.success`, `.error`,
 `.error.<type>` and `.latency`; everything else by the name in the reference, with dots, e.g.
@@ -90,7 +90,7 @@ class Statsd:
                 self._socket = self._connect()
             for packet in packets(lines):
                 self._socket.send(packet)
-        except OSError as error:  # nobody listens, or the name does not resolve: tried again
+        except OSError as error:  # no one listens, or the name does not resolve: tried again
             logger.info("statsd_not_sent", extra={"error": type(error).__name__})
             if self._socket is not None:
                 self._socket.close()

@@ -32,7 +32,7 @@ export const session = {
 };
 
 const SCOPES = ["read", "write", "operate", "admin"];
-/** Why the key is not enough for it; "": it is, or nobody knows yet.
+/** Why the key is not enough for it; "": it is, or this is not known yet.
  * @param {string} scope @param {boolean} [everybody] whether it is nothing for a key of one user */
 export function lacks(scope, everybody = false) {
 	const key = session.permits;
@@ -62,7 +62,7 @@ const looks = new Map();
 /** @param {string} path */
 const conversation = (path) => path.split("/").slice(0, 2).join("/");
 
-/** Look at a conversation, anew if it was looked at before. @param {string} path @param {Record<string, any>} [query] */
+/** Read a conversation, again if it was read before. @param {string} path @param {Record<string, any>} [query] */
 export async function look(path, query) {
 	looks.delete(conversation(path));
 	const first = answer(path, { query });

@@ -9,7 +9,7 @@ export const Audits = ({ path }) => (path[1] ? html`<${Audit} id=${path[1]} />` 
 
 function All() {
 	const list = useList((after) => get("audits", { limit: 50, after }), []);
-	return html`<${Page} title="Audit" lead="Is it fit for production? The reports that were kept in this store, the newest first." copy=${[curl("audits"), command("audit", "$STATEWARD_URL", "--keep")]}>
+	return html`<${Page} title="Audit" lead="Is it fit for production? The reports stored here, the newest first." copy=${[curl("audits"), command("audit", "$STATEWARD_URL", "--keep")]}>
 		<${Listing} list=${list} empty=${html`<${Empty} title="No report is kept yet"><p>An audit attacks a store the way production will: crashes, races, outages, growth. With <code>--keep</code> its report stays here, to be compared with the next one.</p>
 			<${Code}>stateward audit "$STATEWARD_URL" --keep<//><//>`}>
 			${(items) => html`<${Table} label="Audits" rows=${items} id=${(row) => row.id} columns=${[

@@ -25,7 +25,7 @@ export function Find({ query }) {
 		event.preventDefault();
 		go(["find"], { q: event.target.elements.q.value.trim() });
 	};
-	return html`<${Page} title="Find" lead="An id or how it begins, a user, or a correlation id." copy=${[curl("find", { text: wanted || "ID" })]}>
+	return html`<${Page} title="Find" lead="An id or its beginning, a user, or a correlation id." copy=${[curl("find", { text: wanted || "ID" })]}>
 		<form class="bar" role="search" onSubmit=${submit}><label class="filter grow"><span>What</span><input name="q" type="search" value=${wanted} key=${wanted} autocomplete="off" spellcheck="false" placeholder="s-abc123, u-42, refund-991 …" /></label><button class="full">Find</button></form>
 		<${Read} of=${read}>${(found) => !found ? html`<${Empty} title="What are you looking for?"><p>Paste an id from a log, a ticket or an alert. From every page <kbd>/</kbd> leads to the box.</p><//>`
 			: found.length ? html`<ul class="found">${found.map(([kind, name, why, id]) => html`<li><a href=${placeOf(kind, id) ?? to(["operations"], { target: kind === "operation" ? id : `${kind}/${id}` })}><span class="pill">${kind}</span> <b>${name}</b> <span class="faint">${why}</span></a></li>`)}</ul>`

@@ -9,7 +9,7 @@ export function Leases({ query }) {
 	const asked = leaders ? { leaders: true } : {};
 	const list = useList((after) => get("locks", { ...asked, limit: 100, after }), [query]);
 	const end = (row) => (row.until === null ? "free" : Date.parse(row.until) < Date.now() ? "expired" : "held");
-	return html`<${Page} title="Leases" lead="Who holds a lock or leads a name. Whoever dies loses it when its time is over."
+	return html`<${Page} title="Leases" lead="Who holds a lock or leadership. The lease of a dead process ends when it expires."
 		copy=${[curl("locks", asked), command("lock", "list", "$STATEWARD_URL")]}>
 		<div class="bar"><${Choice} label="What" value=${leaders ? "true" : ""} options=${[["", "Locks"], ["true", "Leaders"]]} onChange=${(value) => refine({ leaders: value })} /></div>
 		<${Listing} list=${list} empty=${html`<${Empty} title=${leaders ? "No leaders" : "No locks"}><p>One appears when it is taken:</p><${Code}>async with store.lock("inventory") as lease: …<//><//>`}>

@@ -35,7 +35,7 @@ export function Now() {
 		</div>
 		${lately.data?.points.length > 0 && html`<${Concerned} point=${lately.data.total} title="Affected in the last hour" />`}
 		<div class="panel"><h2>Processes <span class="faint">that have the store open, as their heartbeats tell</span></h2>
-			<${Read} of=${replicas}>${(data) => data.items.length ? html`<${Replicas} rows=${data.items} />` : html`<${Empty} title="Nobody is heard"><p>Every process that opens this namespace says every few seconds how it does, unless it was opened with <code>heartbeat=None</code>.</p><//>`}<//></div>
+			<${Read} of=${replicas}>${(data) => data.items.length ? html`<${Replicas} rows=${data.items} />` : html`<${Empty} title="No heartbeats"><p>Every process that opens this namespace reports its state every few seconds, unless it was opened with <code>heartbeat=None</code>.</p><//>`}<//></div>
 		<div class="panel"><h2>Touched last <span class="faint"><a href=${to(["threads"])}>all threads</a></span></h2><${Read} of=${threads}>${(data) => data.items.length ? html`<${ThreadTable} rows=${data.items} label="Touched last" />` : html`<${Empty} title="No conversations yet"><p>The newest ones will be here.</p><//>`}<//></div>
 	<//>`;
 }

@@ -12,7 +12,7 @@ const checked = (told) => html`<p><${Pill} of=${told.ok ? "intact" : "tampered w
 
 export function Operations({ query }) {
 	const list = useList((after) => get("operations-log", { target: query.target, limit: 50, after }), [query]);
-	return html`<${Page} title="Operations log" lead="What was done by hand, by whom, and how it ended. Each entry has the hash of the one before it."
+	return html`<${Page} title="Operations log" lead="Manual operations: what, by whom, and with which result. Each entry has the hash of the one before it."
 		actions=${html`<${Act} label="Verify" title="Check for tampering" act=${() => get("operations-log/verify")} done=${checked}><p>Every hash is computed again.</p><//>
 			<button onClick=${() => download("operations-log/export", "operations.jsonl")}>Export</button>`}
 		copy=${[curl("operations-log", { target: query.target }), command("operations", "verify", "$STATEWARD_URL")]}>

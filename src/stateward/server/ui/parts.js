@@ -61,7 +61,7 @@ export function useList(read, deps) {
 }
 
 let ticking = 0;
-/** The time, which goes on: relative times on a page that stays open are never stale. */
+/** The current time: relative times on a page that stays open are never stale. */
 function useNow() {
 	const [now, setNow] = useState(Date.now());
 	useEffect(() => {

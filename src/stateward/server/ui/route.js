@@ -14,7 +14,7 @@ function unquoted(text) {
 	try {
 		return decodeURIComponent(text);
 	} catch {
-		return text; // somebody typed it
+		return text; // it was typed
 	}
 }
 

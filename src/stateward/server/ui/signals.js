@@ -28,11 +28,11 @@ export function Signals({ query }) {
 	const since = query.since ?? "3600";
 	const [chosen, setChosen] = useState(null);
 	const read = useRead(() => get("signals", { since }), [since], { every: 15 });
-	return html`<${Page} title="Signals" lead="Were turns lost, late or in conflict? Did an agent forget? A click on a point shows whom it concerned."
+	return html`<${Page} title="Signals" lead="Were turns lost, late or in conflict? Did an agent forget? Click a point to see which conversations were affected."
 		copy=${[curl("signals", { since }), command("inspect", "$STATEWARD_URL")]}>
 		<div class="bar"><${Choice} label="How far back" value=${since} options=${SINCE} onChange=${(value) => refine({ since: value })} /></div>
 		<${Read} of=${read}>${(data) => data.points.length === 0
-			? html`<${Empty} title="Nobody has measured anything in this time"><p>Every process that opens the store says every few seconds how it does, unless it was opened with <code>heartbeat=None</code>. Open one, or look further back.</p><//>`
+			? html`<${Empty} title="No measurements in this time"><p>Every process that opens the store reports its state every few seconds, unless it was opened with <code>heartbeat=None</code>. Open one, or look further back.</p><//>`
 			: html`<${Concerned} point=${chosen ?? data.total} title=${chosen ? clock(chosen.at) : "All of this time"} onAll=${chosen && (() => setChosen(null))} />
 				<div class="halves">${CHARTS.map(([title, about, unit, series]) => html`<div class="panel"><h2>${title} <span class="faint">${about}</span></h2>
 					<${Chart} title=${title} points=${data.points} from=${Date.parse(data.since)} until=${Date.parse(data.until)} step=${data.step * 1000} series=${series} unit=${unit} onChoose=${setChosen} /></div>`)}</div>`}<//>

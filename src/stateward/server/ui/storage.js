@@ -12,7 +12,7 @@ export function Storage() {
 	const read = useRead(() => get("storage"), []);
 	const largest = useRead(() => get("storage/largest", { limit: 10 }), []);
 	const grown = useRead(() => get("signals", { since: DAY }), []);
-	return html`<${Page} title="Storage" lead="How much there is, of what, and how much room is left." copy=${[curl("storage"), command("inspect", "$STATEWARD_URL")]}>
+	return html`<${Page} title="Storage" lead="How much is stored, of which kind, and how much space is left." copy=${[curl("storage"), command("inspect", "$STATEWARD_URL")]}>
 		<${Read} of=${read}>${(told) => html`${told.engine ? html`<${Room} store=${told} />
 				<div class="panel"><h2>Growth <span class="faint">in the last day</span></h2><${Read} of=${grown}>${(signals) => html`<${Growth} store=${told} signals=${signals} />`}<//></div>` : html`<div class="note"><p>How large the whole store is, a key for every namespace is told.</p></div>`}
 			<div class="panel"><h2>By kind</h2><${Kinds} counts=${told.kinds} /></div>`}<//>

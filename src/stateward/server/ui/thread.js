@@ -37,8 +37,8 @@ function useConversation(id) {
 			signal: stop.signal,
 			state: setLive,
 			each: ({ name, data }) => {
-				if (name === "reset") head.reload(); // it was removed, or begun anew
-				else if (waiting.push(data) === 1) setTimeout(draw, 50); // many at once are drawn once
+				if (name === "reset") head.reload(); // it was removed, or begun again
+				else if (waiting.push(data) === 1) setTimeout(draw, 50); // several are drawn together
 			},
 		}).catch(setError);
 		return () => stop.abort();

@@ -19,7 +19,7 @@ export function Threads({ query }) {
 	const asked = { user: query.user, prefix: query.prefix, label: query.label, archived: query.archived };
 	const list = useList((after) => get("threads", { ...asked, limit: 50, after }), [query]);
 	const filtered = Boolean(query.user || query.prefix || query.label || query.archived);
-	return html`<${Page} title="Threads" lead="Conversations, those first that were touched last."
+	return html`<${Page} title="Threads" lead="Conversations, the most recently changed first."
 		copy=${[curl("threads", asked), command("thread", "list", "$STATEWARD_URL", ...(query.user ? ["--user", query.user] : []))]}>
 		<div class="bar">
 			<${Filter} label="User" value=${query.user} placeholder="exactly this id" onChange=${(user) => refine({ user })} />

@@ -11,7 +11,7 @@ export function User({ path: [, id] }) {
 	const threads = useRead(() => get("threads", { user: id, limit: 20 }), [id]);
 	const workflows = useRead(() => get("workflows", { user: id, status: "active", limit: 20 }), [id]);
 	const erase = () => post(at`users/${id}/erase`);
-	return html`<${Page} title=${id} name=${`User ${id}`} lead="A user: what is known of them, and what is theirs."
+	return html`<${Page} title=${id} name=${`User ${id}`} lead="A user: what is known about them, and what belongs to them."
 		actions=${html`<${Act} label="Export" title="Export all that belongs to this user" act=${() => download(at`users/${id}/export`, "export.jsonl")}
 				done=${() => "The file was saved. It is personal data: keep it as such."}><p>One JSON object a line: conversations, documents, work, all that names this user as its owner.</p><//>
 			<${Act} danger label="Erase" title="Erase this user permanently" typed=${id} typedWhat="the user's id" act=${erase} done=${Receipt}>

@@ -1,4 +1,4 @@
-// Work: what waits for somebody, workflows, tasks, what tools did, and schedules.
+// Work: what waits for people, workflows, tasks, what tools did, and schedules.
 
 import { useState } from "./vendor/preact-hooks.js";
 import { at, get, post } from "./api.js";
@@ -38,7 +38,7 @@ export function Work({ path, query }) {
 	<//>`;
 }
 
-/** The same for several at once: their number is typed first.
+/** The same for several: their number is typed first.
  * @param {{verb: string, what: string, chosen: Set<string>, act: (id: string, given: Record<string, string>) => Promise<any>, danger?: boolean, reason?: boolean, children?: any}} props */
 export function Several({ verb, what, chosen, act, danger, reason, children }) {
 	const many = chosen.size > 1;
@@ -49,7 +49,7 @@ export function Several({ verb, what, chosen, act, danger, reason, children }) {
 		${children}<ul class="plain mono">${[...chosen].slice(0, 8).map((id) => html`<li>${id}</li>`)}${chosen.size > 8 && html`<li>… and ${chosen.size - 8} more</li>`}</ul><//>`;
 }
 
-// --- what waits for somebody --------------------------------------------------------------
+// --- what waits for people --------------------------------------------------------------
 
 const isOverdue = (row) => row.until && Date.parse(row.until) < Date.now();
 
@@ -71,7 +71,7 @@ export function spoken(text) {
 }
 
 function Waiting({ list }) {
-	return html`<${Listing} list=${list} empty=${html`<${Empty} title="Nobody is being asked for anything"><p>Here will be every question that a workflow asks and waits for, the oldest first: approvals, above all.</p>
+	return html`<${Listing} list=${list} empty=${html`<${Empty} title="No open questions"><p>Questions that workflows ask and wait for appear here, the oldest first: mostly approvals.</p>
 			<${Code}>granted = await run.wait("approval", ask={"refund": 40}, for_="support")<//><//>`}>
 		${(items) => html`<${Table} label="Open questions" rows=${items} id=${(row) => row.id} columns=${[
 			["Asks", "wide", (row) => html`<div>${row.ask === null ? html`<span class="faint">no question was given</span>` : asked(row.ask)}<div class="faint">${row.signal} of <a href=${to(["work", "workflow", row.workflow])}>${row.workflow}</a></div></div>`],

@@ -26,16 +26,16 @@ export function WorkflowPage({ path: [, , id] }) {
 		<${Read} of=${read}>${(told) => html`
 			<div class="panel"><${Facts} items=${[
 				["Status", html`<${Pill} of=${told.status} />`], ["Step", told.step ?? "–"], ["Last touched", html`<${Time} at=${told.updated_at} />`],
-				["Driven by", told.driver ?? html`<span class="faint">nobody now</span>`], ["Attempts of the step", told.attempt || "–"],
+				["Driven by", told.driver ?? html`<span class="faint">not running</span>`], ["Attempts of the step", told.attempt || "–"],
 			]} /></div>
 			${told.error && html`<div class="note bad"><strong>${told.status === "cancelled" ? "Cancelled" : "It failed"}</strong><p>${told.error}</p></div>`}
 			${told.last_error && told.last_error !== told.error && html`<div class="note warn"><strong>The step ${told.failed_step} failed, and it went on</strong><p>${told.last_error}</p></div>`}
-			<div class="panel"><h2>Waits for</h2>${told.waits.length ? html`<${Waits} waits=${told.waits} />` : html`<p class="faint">Nothing: it has ended, or somebody drives it.</p>`}</div>
+			<div class="panel"><h2>Waits for</h2>${told.waits.length ? html`<${Waits} waits=${told.waits} />` : html`<p class="faint">Nothing: it has ended, or is running.</p>`}</div>
 			${Object.keys(told.state ?? {}).length > 0 && html`<div class="panel"><h2>State</h2><${Json} value=${told.state} /></div>`}`}<//>
 		<div class="panel"><h2>Recorded <span class="faint">the last 50, oldest first: what is here is never run again</span></h2><${Read} of=${records}>${(data) => data.items.length ? html`<${Table} label="Recorded" rows=${data.items} id=${(row) => String(row.number)} columns=${[
 			["#", "num tight", (row) => row.number], ["What", "tight", (row) => row.what], ["Name", "tight", (row) => row.name && html`<b>${line(row.name)}</b>`],
 			["Value", "", (row) => row.value !== null && html`<${Long} text=${line(row.value)} most=${200} />`], when("When", "at"),
-		]} />` : html`<${Empty} title="Nothing yet"><p>Steps, signals and waits appear as it goes on.</p><//>`}<//></div>
+		]} />` : html`<${Empty} title="Nothing yet"><p>Steps, signals and waits appear as it runs.</p><//>`}<//></div>
 		<div class="panel"><h2>Effects <span class="faint">what its tools did</span></h2><${Read} of=${effects}>${(data) => data.items.length ? html`<${Table} label="Effects" rows=${data.items} id=${(row) => row.id} columns=${[
 			["Tool", "", (row) => row.name], ["Call", "", (row) => html`<span class="mono">${row.call}</span>`],
 			status, ["Error", "", (row) => row.error],

@@ -46,7 +46,7 @@ class Deadlines:
 
     @property
     def breaker(self) -> Literal["closed", "open"]:
-        """ "open" while calls of one direction or both fail at once."""
+        """ "open" while calls of one direction or both fail immediately."""
         return "open" if self._reads.is_open or self._writes.is_open else "closed"
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:

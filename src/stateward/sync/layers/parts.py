@@ -94,7 +94,7 @@ class PartDeadlines(Deadlines):
 
     @property
     def breaker(self) -> Literal["closed", "open"]:
-        """ "open" while calls to any part fail at once."""
+        """ "open" while calls to any part fail immediately."""
         parts = list(self._parts.values())
         return "open" if any(part.breaker == "open" for part in parts) else "closed"
 

@@ -71,7 +71,7 @@ class Leases:
     ) -> tuple[Lease, float]:
         """The lease, and the monotonic time before it was asked for.
 
-        Waits up to `wait` seconds (None: as long as it takes) while somebody else holds it, then
+        Waits up to `wait` seconds (None: as long as it takes) while another holder has it, then
         raises `LeaseHeld`.
         """
         world = self._world
@@ -205,7 +205,7 @@ class Leases:
         return self._execute_past_breaker((commit,))[0]
 
     def release_all(self) -> None:
-        """Give every lease back at once, so that nobody waits for a ttl, be it to drive it.
+        """Release every lease immediately, so that no caller has to wait for a ttl.
 
         Code that still holds one learns that it has lost it, and no other is asked for any more.
         """

@@ -12,7 +12,7 @@ from stateward.sync.state.scope import Scope
 
 
 def pause(scope: Scope, kind: str) -> None:
-    """Workers take no workflow of this kind from now on; those under way are not disturbed."""
+    """Workers take no workflow of this kind from now on; those in progress are not affected."""
     handle = _handle(scope, kind)
     stored(handle.commit((Put(PAUSE, encode({"kind": kind}, "the pause")),)), handle.entity)
 

@@ -18,7 +18,7 @@ Decide = Callable[[Head, Documents], tuple[Write, ...]]
 
 
 def set_retention(handle: Handle, retain: float | None) -> None:
-    """Keep it for so many seconds after its last message, counted anew from now; None: for ever."""
+    """Keep it for so many seconds after its last message, counting from now; None: for ever."""
 
     def decide(head: Head, found: Documents) -> tuple[Write, ...]:
         if PINNED in found:  # it counts from when it is unpinned
@@ -35,7 +35,7 @@ def pin(handle: Handle) -> None:
 
 
 def unpin(handle: Handle) -> None:
-    """Keep it as long as was said before, or meanwhile, counted anew from now."""
+    """Keep it as long as was last set, counting from now."""
 
     _decided(handle, _unpinned)
 
@@ -53,7 +53,7 @@ def archive(handle: Handle) -> None:
 
 
 def unarchive(handle: Handle) -> None:
-    """As it was before; what is kept no longer counts anew from now."""
+    """As it was before; its retention counts from now."""
 
     def decide(head: Head, found: Documents) -> tuple[Write, ...]:
         about = _about(found)

@@ -40,7 +40,7 @@ LOOKED_AT = 20  # messages whose form is looked at, of those that a window is ma
 
 
 class Changed(Exception):
-    """The conversation was deleted and begun anew while it was read."""
+    """The conversation was deleted and created again while it was read."""
 
 
 def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> list[Fetch]:
@@ -65,7 +65,7 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
 
 
 def read_window(scope: Scope, wanted: WindowRequest) -> Window:
-    """The window, as of one moment; one deleted and begun anew meanwhile is read again."""
+    """The window, as of one moment; one that was deleted and created again is read again."""
     while True:
         outcomes = scope.execute(questions(scope, wanted))
         try:

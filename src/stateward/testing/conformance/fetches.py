@@ -1,4 +1,4 @@
-"""Fetching any parts of an entity, several operations at once, and waiting for more."""
+"""Fetching any parts of an entity, several operations at the same time, and waiting for more."""
 
 from __future__ import annotations
 

@@ -43,8 +43,8 @@ class Harness:
     """One case's view of one store. Every engine it makes is another replica over it.
 
     `make_engine` returns a fresh engine, not yet opened, over the same store at each call. All
-    state of a case lives in a namespace of its own, so that a store which is not empty, or is
-    shared with other cases, does no harm. With a `SteppableWorld` time passes at once; with
+    state of a case lives in its own namespace, so that a store which is not empty, or is
+    shared with other cases, does no harm. With a `SteppableWorld` time passes immediately; with
     any other the harness really waits, and cases that need hours or days cannot be run.
     """
 

@@ -1,4 +1,4 @@
-"""Pages of entities and of documents: complete, ordered by bytes, and never somebody else's."""
+"""Pages of entities and of documents: complete, ordered by bytes, and never someone else's."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ async def changes_between_two_pages_hide_nothing_that_stays(h: Harness) -> None:
     a, b = await h.replica(), await h.replica()
     await create(a, *[h.entity(f"{number:02}") for number in range(0, 20, 2)], owner="u")
     page = await a.listing(h.namespace, owner="u", limit=4)
-    await b.apply(h.entity("06"), Drop())  # the very entity that the next page goes on from
+    await b.apply(h.entity("06"), Drop())  # the very entity that the next page continues from
     await b.apply(h.entity("08"), Drop())
     await create(b, h.entity("01"), h.entity("15"), owner="u")
     page = await a.listing(h.namespace, owner="u", limit=100, after=page.next)
@@ -280,7 +280,7 @@ async def documents_are_listed_only_to_their_owner(h: Harness) -> None:
     assert (await a.listing(h.namespace, within=h.entity("absent"))).documents == ()
 
 
-# --- nobody else's ----------------------------------------------------------------------
+# --- no one else's ----------------------------------------------------------------------
 
 
 @case

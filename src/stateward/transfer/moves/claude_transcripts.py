@@ -5,7 +5,7 @@
     <project>/<session>/subagents/agent-1.meta.json        what it is, as the SDK puts it first
 
 A line is kept as `StatewardSessionStore` keeps it, under the same id, once if it is there twice.
-The SDK itself need not be installed; with it the summaries that lists show are made at once.
+The SDK itself need not be installed; with it the summaries that lists show are made immediately.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stateward.transfer.moves.foreign import ForeignItem, ForeignThread, message
 
 NAMED = 100  # lines that are left out and named, at most
 LOOKED_AT = 100  # lines, for the time of the first
-BLOCK = 1 << 20  # bytes that are read at once where lines are counted
+BLOCK = 1 << 20  # bytes that are read in one piece where lines are counted
 
 
 def open_source(text: str) -> Transcripts:

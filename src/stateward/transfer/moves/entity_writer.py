@@ -50,7 +50,7 @@ IMPORTED = "imported"  # the document that says how far a conversation has come
 PART = 1024 * 1024  # bytes in one commit, before its last entry
 ENTRIES = 1000  # entries in one commit
 BATCH = 2 * 1024 * 1024  # bytes in one round trip
-TRIES = 5  # for a conversation that somebody else writes to meanwhile
+TRIES = 5  # for a conversation that someone else writes to in the meantime
 
 
 class ImportMark(Struct, frozen=True):
@@ -71,7 +71,7 @@ class Standing(NamedTuple):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether nobody but an import has written to it."""
+        """Whether no one but an import has written to it."""
         return self.reached is not None and self.head.commits == self.reached.commits
 
 
@@ -113,7 +113,7 @@ class EntityWriter:
         self._page = PageSize()
         self._batch: dict[Entity, tuple[int, Commit]] = {}  # with the number of its conversation
         self._size = 0
-        self._beaten: set[int] = set()  # whose commit met somebody else's
+        self._beaten: set[int] = set()  # whose commit met someone else's
 
     def move(self, threads: Sequence[ForeignThread], *, dry_run: bool) -> Iterator[MovedThread]:
         found: dict[int, MovedThread] = {}
@@ -205,7 +205,7 @@ class EntityWriter:
         return f"it has continued in the target since it was imported, and the source has {what}"
 
     def _is_erased(self, thread: ForeignThread) -> bool:
-        """Whether its user was erased after it was begun; an import brings nobody back."""
+        """Whether its user was erased after it was begun; an import brings no one back."""
         head = Head(True, thread.owner, created=thread.created or 0.0)
         return self._erasures.covers(EntityLine.of(thread.kind, thread.id, head))
 

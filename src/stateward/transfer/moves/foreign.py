@@ -26,7 +26,7 @@ class ForeignThread(Struct, frozen=True, kw_only=True):
     """A conversation by the address that it gets here. Times are seconds since 1970."""
 
     id: str
-    owner: str = ""  # "": nobody's
+    owner: str = ""  # "": no one's
     kind: str = THREAD
     status: str = ""  # of the head, where an adapter knows its own by it
     created: float | None = None

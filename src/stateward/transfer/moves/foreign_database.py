@@ -21,7 +21,7 @@ from stateward.errors import InvalidInput, StoreUnavailable
 
 SCHEMES = ("sqlite", "postgresql", "postgres")
 FILES = SCHEMES[:1]  # those of them that are SQLite's
-PAGE = 100  # rows that are read at once
+PAGE = 100  # rows that are read in one query
 DRIVERS = re.compile(r"^(sqlite|postgres(?:ql)?)(\+\w+)?://")  # SQLAlchemy names a driver, too
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -180,7 +180,7 @@ class LangGraphThreads:
         self._ours.put(config_of(draft, ns, parent), found.checkpoint, found.metadata, {})
         tasks: dict[tuple[str, bool], list[tuple[str, Any]]] = {}
         for task, channel, value in found.pending_writes or ():
-            special = channel in WRITES_IDX_MAP  # they have numbers of their own
+            special = channel in WRITES_IDX_MAP  # they have their own numbers
             tasks.setdefault((task, special), []).append((channel, value))
         for (task, _), writes in tasks.items():
             path = paths.get((ns, id, task), "")

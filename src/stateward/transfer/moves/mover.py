@@ -65,7 +65,7 @@ class ImportReport(Struct, frozen=True, kw_only=True):
     added: int = 0  # items
     there: int = 0  # conversations that lacked nothing
     erased: int = 0  # left out: their user was erased in the target since
-    anonymous: int = 0  # conversations that are nobody's
+    anonymous: int = 0  # conversations that are no one's
     refused: int = 0
     refusals: list[RefusedThread] = field(default_factory=list)  # the first thousand
     lost: tuple[str, ...] = ()  # what the source has and cannot be held here

@@ -121,7 +121,7 @@ def messages_of(
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """What Strands cannot read refuses its session, and the others go on."""
+    """What Strands cannot read refuses its session, and the others continue."""
     try:
         yield
     except (SessionException, AttributeError, LookupError, TypeError, ValueError) as error:

@@ -48,7 +48,7 @@ def _contents(report: Report, changes: Comparison | None) -> Markup:
     """Stays in view: beside the page where there is room, above it where there is not."""
     measured = report.timelines or report.curves or report.growth or report.money
     sections = [
-        ("glance", "Glance", True),
+        ("glance", "Summary", True),
         ("changes", "Changes", changes is not None),
         ("questions", "Questions", True),
         ("measured", "Figures", measured),

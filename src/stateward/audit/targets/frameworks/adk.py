@@ -19,7 +19,7 @@ from stateward.audit.targets.target import AuditTarget
 
 APP = "audit"
 USER = "user"  # whose conversations are talked about
-TRIES = 10  # the service refuses a session that somebody else has changed, and says: reload
+TRIES = 10  # the service refuses a session that someone else has changed, and says: reload
 
 
 class DatabaseSessions(FrameworkMemory):

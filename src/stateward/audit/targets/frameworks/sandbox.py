@@ -1,7 +1,7 @@
 """A sandbox: where a framework keeps its state during an audit. It is made, measured and removed.
 
 In PostgreSQL a schema with a mark, in Redis keys with a prefix and a time to live, else a file or
-folder beside the one that was named, which nobody else knows of. Frameworks need not know: nothing
+folder beside the one that was named, which no one else knows of. Frameworks need not know: nothing
 of theirs is imported here.
 """
 
@@ -32,9 +32,9 @@ EXAMPLES = {
 }
 POOL = 4  # connections a replica may open: as many as a store of Stateward's does
 MARK = "made by stateward audit for a framework"
-SECONDS = 3600  # after which a Redis server forgets what nobody removed
+SECONDS = 3600  # after which a Redis server forgets what no one removed
 SETTINGS = ("fsync", "synchronous_commit", "full_page_writes", "max_connections")
-TIDY = 30_000  # milliseconds that removing a schema may wait for somebody's transaction
+TIDY = 30_000  # milliseconds that removing a schema may wait for someone's transaction
 
 
 def kind_of(url: str) -> str:
@@ -63,7 +63,7 @@ class Sandbox:
         self.namespace = namespace
 
     async def prepare(self) -> None:
-        """Make it; raises, and has made nothing, if somebody's data is there."""
+        """Make it; raises, and has made nothing, if someone's data is there."""
         raise NotImplementedError
 
     async def clear(self) -> None:
@@ -118,8 +118,8 @@ class SchemaSandbox(Sandbox):
                     await connection.execute(f"COMMENT ON SCHEMA \"{self.schema}\" IS '{MARK}'")
             except psycopg.errors.DuplicateSchema as error:
                 raise InvalidInput(
-                    f"the schema {self.schema!r} already exists: an audit works in a schema of "
-                    "its own; leave --namespace out"
+                    f"the schema {self.schema!r} already exists: an audit works in a "
+                    "separate schema; leave --namespace out"
                 ) from error
             except psycopg.errors.InsufficientPrivilege as error:
                 raise InvalidInput(

@@ -20,7 +20,7 @@ AGENT = "audit"
 class FileSessions(FrameworkMemory):
     """A turn is what an agent does with it: restore, take in each message, save.
 
-    The agent is made anew for each turn, because another replica may have had the one before. A
+    The agent is made again for each turn, because another replica may have had the one before. A
     session belongs to an agent: there is no state of users, nor tasks, workflows, locks, metrics,
     or a key by which a turn that is delivered twice could be told.
     """

@@ -1,12 +1,12 @@
-"""A store with a day of a shop's support agents in it, made up, for the dashboard to show.
+"""`make dashboard`: a store with a generated day of a shop's support agents, for the dashboard.
 
-    python examples/dashboard.py agents.db
+    python tools/shop_day.py agents.db
     stateward ui sqlite:///agents.db
 
-The same seed makes the same day: three replicas, an outage in the morning with turns that were kept
-and came late, conflicts, an approval that nobody gives, work that failed or hangs, a payment that
-nobody knows the end of, and an agent that forgot. `--threads` and `--messages` make it as large as
-one wants to see the dashboard with.
+The same seed makes the same day: three replicas, an outage in the morning with turns that were
+spilled and stored late, conflicts, a pending approval, work that failed or hangs, a payment with an
+unknown outcome, and an agent that forgot. `--threads` and `--messages` add more conversations, to
+see the dashboard with a large store.
 """
 
 import argparse
@@ -16,6 +16,7 @@ import random
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -57,7 +58,7 @@ class Life:
         self.world = SteppableWorld(self.end - DAY)
         policy = Policy(breaker_seconds=0.05)
         self.store = sync.open(url, world=self.world, heartbeat=None, spill=False)
-        # A replica that loses its store for a while, and keeps turns meanwhile.
+        # A replica that loses its store for a while, and spills turns until it is back.
         self.cut_off: FaultyStore = open_faulty(
             url, world=self.world, heartbeat=None, policy=policy
         )
@@ -106,8 +107,8 @@ class Life:
             asked = f"Where is my {goods}?" if turn == 0 else f"And question {turn + 1} about it?"
             thread.append({"role": "user", "content": asked}, key=f"q-{turn}")
             seen = self.store.context(user=user, thread=thread.id, last=20)
-            call = {"id": f"call-{turn}", "type": "function"}
-            call["function"] = {"name": TOOLS[turn], "arguments": f'{{"goods": "{goods}"}}'}
+            function = {"name": TOOLS[turn], "arguments": f'{{"goods": "{goods}"}}'}
+            call = {"id": f"call-{turn}", "type": "function", "function": function}
             found = msgspec.json.encode({"order": f"o-{1000 + n}", "status": "shipped"}).decode()
             answer = f"Your {goods} (order o-{1000 + n}) was shipped. It arrives on Friday."
             thread.append(
@@ -121,11 +122,11 @@ class Life:
         thread.describe(title=f"{NAMES[n % len(NAMES)]}: {topic}", labels={"topic": topic})
 
     def learn(self) -> None:
-        """What is known of people changes, and two agents change it at once."""
+        """What is known about people changes, and two agents change it concurrently."""
         for n in range(1, 9):
             preferences = self.store.user(f"u-{n}").document("preferences")
             for seat in ("aisle", "window", "aisle")[: n % 3 + 1]:
-                preferences.update(lambda known, seat=seat: known | {"seat": seat})
+                preferences.update(partial(_seated, seat))
                 self.world.advance(600)
         thread = self.store.thread("s-005")
         with suppress(StateConflictError):
@@ -133,7 +134,7 @@ class Life:
         self.concerned["conflicts"] = ["s-005"]
 
     def lose_the_store(self) -> None:
-        """One replica cannot reach the store: it keeps turns, and brings them later."""
+        """One replica cannot reach the store: it spills turns, and replays them later."""
         self.at(OUTAGE[0])
         late = ["s-010", "s-011", "s-012"]
         with self.cut_off.faults.unavailable():
@@ -141,13 +142,13 @@ class Life:
                 said = {"role": "user", "content": "Are you still there?"}
                 assert self.cut_off.thread(id).append(said).status == "spilled"
             self.at(OUTAGE[1])
-            for id in late:  # the others go on
+            for id in late:  # the others continue
                 said = {"role": "assistant", "content": "A colleague has taken over."}
                 self.store.thread(id).append(said)
         patience = time.monotonic() + 60.0
         while self.cut_off.counters.replayed < len(late):
             if time.monotonic() > patience:
-                raise TimeoutError("the turns that were kept did not reach the store")
+                raise TimeoutError("the spilled turns did not reach the store")
             time.sleep(0.01)
         self.concerned |= {"suppressed": late, "late": late, "failures": [*late, "s-013"]}
 
@@ -169,7 +170,7 @@ class Life:
     # --- work -----------------------------------------------------------------------
 
     def coordinate(self) -> None:
-        """Refunds: one done, one that waits for somebody, one that failed, one that hangs."""
+        """Refunds: one done, one that waits for a person, one that failed, one that hangs."""
         handlers = {"refund": _refund, "report": _report}
         for n, amount in ((1, 20), (2, 900), (3, 13)):
             order = {"order": f"o-{1000 + n}", "amount": amount}
@@ -179,7 +180,7 @@ class Life:
         self.store.work(handlers, poll=0.01, until=lambda: next(looks, None) is None)
         with suppress(StoreUnavailable), self.store.workflow("report-2", kind="night") as run:
             run.step("collect", lambda: 42)
-            raise StoreUnavailable("its replica was killed, and nobody has come since")
+            raise StoreUnavailable("its replica was killed, and none has taken over")
         for n in range(1, 4):
             self.store.once(f"receipt-{n}", _send_receipt, user=f"u-{n}")
         thread = self.store.thread("s-002", user="u-2")
@@ -209,7 +210,7 @@ class Life:
     # --- what was measured ----------------------------------------------------------
 
     def measure(self) -> None:
-        """A day of heartbeats. The second replica was killed, and another one came for it."""
+        """A day of heartbeats. The second replica was killed and replaced."""
         scope, draw = self.store.sections["workflows"], self.draw
         it = self.store.describe()
         # This day makes about so much; in a large store it is little.
@@ -234,7 +235,7 @@ class Life:
                     read_p99=0.011,
                 ),
             )
-            # Alive for half a day more: these processes are made up, and beat no more.
+            # Counted as alive for half a day: these processes do not exist, and send no heartbeats.
             due = 30.0 if last < 24.0 else DAY / 2
             self.at(last)
             entity = Entity(scope.namespace, HEARTBEAT, f"{beat.host}:{beat.pid}:{number}")
@@ -286,6 +287,10 @@ _HAPPENED = (
 )
 
 
+def _seated(seat: str, known: dict[str, Any]) -> dict[str, Any]:
+    return known | {"seat": seat}
+
+
 def _refund(run: Any) -> str:
     order = run.input
     run.step("check", lambda: f"{order['order']} was returned")
@@ -310,7 +315,7 @@ def _lost_connection() -> None:
 
 
 def _audited(started: float, worse: bool) -> Report:
-    """A report of a made-up audit: all holds, but for what costs nothing to know."""
+    """The report of an audit that was not run: everything passes, except latency if `worse`."""
     at = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(started))
     answers = []
     for question in QUESTIONS:
@@ -351,7 +356,7 @@ def _audited(started: float, worse: bool) -> Report:
 
 
 def fill(url: str, threads: int, messages: int, seed: int) -> None:
-    """So many more conversations, touched over the last 20 days, with so many messages in all."""
+    """More conversations, changed over the last 20 days, with this many messages in all."""
     draw, end = random.Random(seed), time.time()
     world = SteppableWorld(end - 20 * DAY)
     texts = [f'{{"role":"user","content":"Where is my {goods}?"}}' for goods in GOODS]
@@ -379,10 +384,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("file", help="the SQLite file, which must not exist yet")
     parser.add_argument("--seed", type=int, default=7)
-    parser.add_argument("--threads", type=int, default=0, help="so many conversations more")
-    parser.add_argument("--messages", type=int, default=0, help="with so many messages in all")
+    parser.add_argument("--threads", type=int, default=0, help="additional conversations")
+    parser.add_argument("--messages", type=int, default=0, help="messages in all of these")
     options = parser.parse_args()
-    logging.getLogger("stateward").addHandler(logging.NullHandler())  # what happens is meant to
+    logging.getLogger("stateward").addHandler(logging.NullHandler())  # the errors are intended
     begun, url = time.monotonic(), f"sqlite:///{options.file}"
     if options.threads:
         fill(url, options.threads, options.messages or 10 * options.threads, options.seed)
@@ -391,7 +396,7 @@ def main() -> None:
         life.live()
     finally:
         life.close()
-    print(f"{options.file} has a day in it, made in {time.monotonic() - begun:.1f} s")
+    print(f"{options.file} has a day of data, generated in {time.monotonic() - begun:.1f} s")
 
 
 if __name__ == "__main__":

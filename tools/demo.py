@@ -1,4 +1,4 @@
-"""A support agent with three replicas, one SQLite file, no network: promises tried and counted."""
+"""`make demo`: a support agent with three replicas on one SQLite file, offline; prints proofs."""
 
 import subprocess
 import sys
@@ -8,28 +8,28 @@ from collections import Counter
 from contextlib import suppress
 from functools import partial
 
-from stateward import EffectUnknown, idempotency_key, sync
+from stateward import EffectUnknown, WorkflowInfo, idempotency_key, sync
 from stateward.sync.state.run import Run
 
 COUNT = 60  # turns, and updates, of each replica
-TTL = 1.5  # seconds after which a dead replica's work is anybody's
+TTL = 1.5  # seconds until another replica takes over a dead one's work
 ORDER = {"order": "o-991", "amount": 40}
-failed = []
+failed: list[str] = []
 
 
-# --- what a replica does, each in a process of its own ----------------------------------
+# --- what a replica does, in its own process --------------------------------------------
 
 
 def effect(world: str, name: str, what: str) -> str:
-    """Something that happens outside of the store: here, one line in a file."""
+    """Something that happens outside the store: here, one line in a file."""
     if (name, what) == ("A", "reserve"):
         print("reserving", flush=True)
-        time.sleep(60)  # kill -9 comes before that is over
+        time.sleep(60)  # it is killed before this ends
     with open(world, "a", encoding="utf-8") as file:
         file.write(f"{what} {idempotency_key()} {name}\n")
     if (name, what) == ("A", "book"):
         print("booked", flush=True)
-        time.sleep(60)  # kill -9 comes before that is recorded
+        time.sleep(60)  # it is killed before this is recorded
     return f"{what} by {name}"
 
 
@@ -45,6 +45,10 @@ def refund(do: partial[str], run: Run) -> None:
 def serve(store: sync.Store, name: str, job: str, do: partial[str]) -> None:
     workflow = store.workflow("refund-991", kind="refund", user="u-1", input=ORDER, ttl=TTL)
     handlers = {"refund": partial(refund, do)}
+
+    def info() -> WorkflowInfo:
+        return workflow.info() or sys.exit("the refund is gone")
+
     if job == "talk":
         for n in range(COUNT):
             turn = [{"role": role, "turn": n, "by": name} for role in ("user", "assistant")]
@@ -52,20 +56,20 @@ def serve(store: sync.Store, name: str, job: str, do: partial[str]) -> None:
                 request.store(*turn)
             store.user("u-1").update(lambda known: {"turns": known.get("turns", 0) + 1})
     elif job == "charge":
-        for _ in range(5):  # the queue delivers it again and again, to every replica
+        for _ in range(5):  # the queue redelivers it, to every replica
             print(store.once("delivery-77", do, "charge").replace(" ", "-"))
     elif job == "refund":
         with workflow as run:
             refund(do, run)
     elif job == "reserve":
-        store.work(handlers, poll=0.05, ttl=TTL, until=lambda: bool(workflow.info().state))
+        store.work(handlers, poll=0.05, ttl=TTL, until=lambda: bool(info().state))
     elif job == "book":
         store.thread("s-1", user="u-1").effect("call-7", do, "book", ttl=TTL, name="effect")
     elif job == "pay":
-        store.work(handlers, poll=0.05, ttl=TTL, until=lambda: workflow.info().status != "active")
+        store.work(handlers, poll=0.05, ttl=TTL, until=lambda: info().status != "active")
 
 
-# --- what is proved ---------------------------------------------------------------------
+# --- the proofs -------------------------------------------------------------------------
 
 
 def start(folder: str, job: str, names: str) -> list[subprocess.Popen[str]]:
@@ -74,9 +78,12 @@ def start(folder: str, job: str, names: str) -> list[subprocess.Popen[str]]:
 
 
 def said(processes: list[subprocess.Popen[str]]) -> list[str]:
-    """All that replicas print until they end; it must be a good end."""
+    """Everything that replicas print until they exit; they must exit without an error."""
     words = [word for process in processes for word in process.communicate()[0].split()]
-    proof(not any(p.returncode for p in processes), f"{len(processes)} replica(s) ended well")
+    proof(
+        not any(p.returncode for p in processes),
+        f"{len(processes)} replica(s) exited without an error",
+    )
     return words
 
 
@@ -87,7 +94,7 @@ def proof(holds: bool, claim: str) -> None:
 
 
 def happened(folder: str) -> Counter[str]:
-    """What was done outside, how often."""
+    """How often each thing was done outside the store."""
     with open(f"{folder}/world", encoding="utf-8") as file:
         return Counter(line.split()[0] for line in file)
 
@@ -96,27 +103,30 @@ def main(folder: str) -> None:
     url = f"sqlite:///{folder}/agents.db"
     print("Three replicas serve one conversation and learn about one user:")
     said(start(folder, "talk", "ABC"))
-    with sync.open(url) as store:  # they have ended: this is the restart
+    with sync.open(url) as store:  # the replicas have exited: this is the restart
         messages = store.thread("s-1", user="u-1").load().messages
         counted = store.user("u-1").get().value["turns"]
     pairs = list(zip(messages[::2], messages[1::2], strict=True))
     whole = sum(question | {"role": "assistant"} == answer for question, answer in pairs)
     proof(len(pairs) == 3 * COUNT, f"{len(pairs)} of {3 * COUNT} turns remembered after a restart")
-    proof(whole == len(pairs), f"{whole} questions stand next to their own answers")
+    proof(whole == len(pairs), f"{whole} questions are followed by their own answers")
     proof(counted == 3 * COUNT, f"{counted} of {3 * COUNT} updates counted: none was lost")
 
     print("kill -9 hits a replica in the middle of a refund:")
     (doomed,) = start(folder, "refund", "A")
     with doomed:
+        assert doomed.stdout is not None
         doomed.stdout.readline()  # it is in its second step
         doomed.kill()
     before = happened(folder)
     proof(before == {"check": 1}, f"before it died: {dict(before)}")
     said(start(folder, "reserve", "BC"))
     after = happened(folder)
-    proof(after == {"check": 1, "reserve": 1}, f"the others went on: {dict(after)}, nothing again")
+    proof(
+        after == {"check": 1, "reserve": 1}, f"the others continued: {dict(after)}, nothing twice"
+    )
 
-    print("A human approves, while no replica runs:")
+    print("A person approves while no replica runs:")
     with sync.open(url) as store:
         waiting = store.context(user="u-1", thread="s-1").workflows
         parked = [(info.id, info.state) for info in waiting]
@@ -130,10 +140,11 @@ def main(folder: str) -> None:
         paid == after + Counter(pay=1), f"then three replicas started, and one paid: {dict(paid)}"
     )
     with sync.open(url) as store:
-        status = store.workflow("refund-991").info().status
+        refunded = store.workflow("refund-991").info()
+        status = refunded.status if refunded else "gone"
         proof(status == "completed", f"the refund is {status}")
 
-    print("A queue delivers one charge 15 times, to three replicas at once:")
+    print("A queue delivers one charge 15 times, to three replicas concurrently:")
     answers = said(start(folder, "charge", "ABC"))
     charges = happened(folder)["charge"]
     proof(charges == 1, f"charged {charges} time(s)")
@@ -143,22 +154,23 @@ def main(folder: str) -> None:
     print("kill -9 hits a tool after it has booked a flight, before that is recorded:")
     (doomed,) = start(folder, "book", "A")
     with doomed:
+        assert doomed.stdout is not None
         doomed.stdout.readline()  # it has booked
         doomed.kill()
     with sync.open(url) as store:
         book = partial(effect, f"{folder}/world", "B")
         thread = store.thread("s-1", user="u-1")
-        with suppress(EffectUnknown):  # it waits until the dead replica's lease is over
+        with suppress(EffectUnknown):  # waits until the dead replica's lease expires
             thread.effect("call-7", book, "book", name="effect")
         unknown = [info.id for info in store.effects("unknown")]
         booked = happened(folder)["book"]
-        proof(unknown == ["thread/s-1/call-7"], f"nobody knows, and that is listed: {unknown}")
-        proof(booked == 1, f"booked {booked} time(s): nothing was repeated in silence")
-        store.effect(unknown[0]).resolve("done", result="flight 991", by="a person who looked")
+        proof(unknown == ["thread/s-1/call-7"], f"the outcome is unknown, and listed: {unknown}")
+        proof(booked == 1, f"booked {booked} time(s): it was not silently repeated")
+        store.effect(unknown[0]).resolve("done", result="flight 991", by="a person who checked")
         answer = thread.effect("call-7", book, "book", name="effect")
-        proof(answer == "flight 991", f"a person looked and decided: {answer!r}")
+        proof(answer == "flight 991", f"a person checked and decided: {answer!r}")
         left = list(store.effects("unknown"))
-        proof(not left and happened(folder)["book"] == 1, "and there is nothing left to decide")
+        proof(not left and happened(folder)["book"] == 1, "nothing is left to decide")
 
 
 if __name__ == "__main__":
@@ -171,6 +183,6 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
         main(temporary)
     took = f"in {time.monotonic() - begun:.1f} s"
-    print(f"{len(failed)} proofs failed, {took}." if failed else f"All of it holds, {took}.")
-    print("To look into a store like this one, with a day of life in it: make dashboard")
+    print(f"{len(failed)} proofs failed, {took}." if failed else f"All proofs hold, {took}.")
+    print("To explore such a store, with a day of data in it: make dashboard")
     sys.exit(1 if failed else 0)
