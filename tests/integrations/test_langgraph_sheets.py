@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from langgraph.graph import START, MessagesState, StateGraph
 
 import stateward
 from stateward.codec import encode
-from stateward.integrations.kept import langgraph
+from stateward.integrations.kept import langgraph, langgraph_sheets
 from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.kept.langgraph_sheets import (
     Sheet,
@@ -212,6 +213,20 @@ async def test_a_thousand_different_metadata_leave_few_forms(memory: stateward.S
     assert [f"key {149 - number}" in each.metadata for number, each in enumerate(found)] == [
         True
     ] * 150
+
+
+async def test_two_forms_with_one_digest_are_kept_apart(
+    memory: stateward.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(langgraph_sheets, "blake2b", lambda *_, **__: blake2b(b"", digest_size=6))
+    graph = answering(StatewardSaver(memory), "y" * 500)
+    for _ in range(2):
+        await graph.ainvoke({"messages": [HumanMessage("x" * 500)]}, at("t"))
+    assert len(await documents(memory, "t", "f/")) == 1
+    fresh = answering(StatewardSaver(memory), "")
+    history = [each async for each in fresh.aget_state_history(at("t"))]
+    assert len(history[0].values["messages"]) == 4
+    assert len(history) == 6
 
 
 # --- what an older release has stored -------------------------------------------------------

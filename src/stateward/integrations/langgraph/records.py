@@ -159,6 +159,8 @@ class KnownForms(Struct):
         there = self.there.setdefault(ns, set())
 
         def admitted(use: FormUse) -> bool:
+            if self.forms.get(use.digest, use.form) != use.form:  # another one has its digest
+                return False
             if use.digest in there:
                 return True
             if len(there) >= FORMS:
