@@ -82,9 +82,9 @@ def test_a_thread_of_langgraph_has_its_checkpoints_as_rows(
     assert rows[0]["source"] == "input"
     assert "messages (6)" in rows[-1]["channels"]
     whats = {name: each["what"] for name, each in said["about"]["documents"].items()}
-    assert whats[f"c//{ids[0]}"] == f"checkpoint {ids[0]}"
+    assert whats[f"c//{ids[0]}"] == f"checkpoints from {ids[0]} on"
     assert whats["h/"] == "which checkpoint was put last"
-    assert any(str(what).startswith("new part of the list messages") for what in whats.values())
+    assert "what checkpoints have in common" in whats.values()
     assert all(whats.values()), whats
     assert main(["inspect", url, "thread", "g-1"]) == 0
     assert "\ncheckpoint " in capsys.readouterr().out

@@ -21,6 +21,7 @@ from pydantic import BaseModel
 
 import stateward
 from stateward.cli import main
+from stateward.integrations.kept.langgraph_sheets import records_of
 from stateward.integrations.langgraph import StatewardSaver, StatewardStore
 from stateward.integrations.langgraph import list_deltas as lists_module
 from stateward.integrations.langgraph.serializer import StrictSerializer
@@ -48,6 +49,21 @@ async def documents(store: stateward.Store, thread: str, prefix: str = "") -> di
     page = List("default", within=entity, prefix=prefix, limit=1000)
     (listed,) = await store._scope.execute((page,))
     return {name: json.loads(value.json) for name, value in listed.documents}  # type: ignore[union-attr]
+
+
+async def records(store: stateward.Store, thread: str) -> list[dict[str, Any]]:
+    """The checkpoints as they are stored, oldest first."""
+    forms = await documents(store, thread, "f/")
+    by_digest = {name.removeprefix("f/"): form for name, form in forms.items()}
+    sheets = (await documents(store, thread, "c/")).values()
+    return [record for sheet in sheets for record in records_of(sheet, by_digest)]
+
+
+async def parts(store: stateward.Store, thread: str) -> list[dict[str, Any]]:
+    """The new parts of the messages, in checkpoints or by themselves."""
+    kept = [record["values"]["messages"] for record in await records(store, thread)]
+    alone = (await documents(store, thread, "l/")).values()
+    return [*alone, *(each["new"] for each in kept if "new" in each)]
 
 
 # --- agents -------------------------------------------------------------------------------
@@ -352,8 +368,7 @@ async def test_a_list_that_grew_is_stored_by_its_new_part(store: stateward.Store
     for number in range(30):
         messages = [*messages, long(f"m{number}")]
         config = await grow(saver, config, messages, f"{number:03}")
-    parts = await documents(store, "t", "l/")
-    assert [len(part["items"]) for part in parts.values()] == [1] * 30
+    assert [len(part["items"]) for part in await parts(store, "t")] == [1] * 30
     assert await read(saver, config) == messages
     assert await read(StatewardSaver(store), at("t")) == messages
 
@@ -411,8 +426,7 @@ async def test_a_saver_that_remembers_nothing_compares_with_what_is_stored(
     for number in range(5):
         messages = [*messages, long(f"m{number}")]
         config = await grow(saver, config, messages, str(number))
-    parts = await documents(memory, "t", "l/")
-    assert [len(part["items"]) for part in parts.values()] == [2, 1, 1, 1, 1]
+    assert [len(part["items"]) for part in await parts(memory, "t")] == [2, 1, 1, 1, 1]
     assert await read(saver, config) == messages
 
 
@@ -422,8 +436,8 @@ async def test_a_list_that_is_rewritten_again_and_again_does_not_grow_for_ever(
     saver, config = StatewardSaver(memory), at("t")
     for number in range(60):
         config = await grow(saver, config, [long("a"), long(f"b{number}")], f"{number:03}")
-    newest = (await documents(memory, "t", "c/")).popitem()[1]
-    assert newest["values"]["messages"]["list"][2] <= 2 * 2 + lists_slack()
+    newest = (await records(memory, "t"))[-1]
+    assert newest["values"]["messages"]["new"]["stored"] <= 2 * 2 + lists_slack()
     assert await read(saver, config) == [long("a"), long("b59")]
 
 
@@ -458,7 +472,7 @@ async def test_messages_are_readable_json(memory: stateward.Store) -> None:
     saver = StatewardSaver(memory)
     messages = [SystemMessage("Be brief. " + "x" * 300), HumanMessage("Grüße", name="kim")]
     config = await grow(saver, at("t"), messages, "1")
-    (part,) = (await documents(memory, "t", "l/")).values()
+    (part,) = await parts(memory, "t")
     assert part["items"][1] == {
         "$message": "human",
         "data": {"content": "Grüße", "name": "kim"},
@@ -706,7 +720,7 @@ async def test_pruning_keeps_what_the_newest_checkpoint_consists_of(store: state
         await echo(saver).ainvoke({"messages": [long(f"m{number}")]}, at("t"))
     before = (await echo(saver).aget_state(at("t"))).values
     await saver.aprune(["t"])
-    assert len(await documents(store, "t", "c/")) == 1
+    assert len(await records(store, "t")) == 1
     fresh = StatewardSaver(store)
     assert (await echo(fresh).aget_state(at("t"))).values == before
     after = await echo(fresh).ainvoke({"messages": [long("more")]}, at("t"))
@@ -735,7 +749,8 @@ async def test_deleting_a_run_goes_back_to_the_checkpoint_before_it(store: state
     assert found is not None
     assert found.config == first
     assert list(await documents(store, "t", "r/")) == []
-    assert len(await documents(store, "t", "l/")) == 1
+    assert len(await parts(store, "t")) == 1
+    assert long("b").content not in json.dumps(await documents(store, "t"))
 
 
 async def test_a_copy_goes_its_own_way(store: stateward.Store) -> None:
@@ -767,7 +782,7 @@ async def test_a_delta_channel_is_rebuilt_also_after_pruning(store: stateward.St
     fresh = builder.compile(checkpointer=StatewardSaver(store))
     assert (await fresh.aget_state(at("t"))).values == before
     await saver.aprune(["t"])
-    assert len(await documents(store, "t", "c/")) < 14
+    assert len(await records(store, "t")) < 14
     pruned = builder.compile(checkpointer=StatewardSaver(store))
     assert (await pruned.aget_state(at("t"))).values == before
 

@@ -70,6 +70,33 @@ _encode = msgspec.json.Encoder().encode
 _decode_applied = msgspec.json.Decoder(Applied).decode
 
 
+class KeptOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a row of `ops` says of an outcome that its columns do not.
+
+    The documents' versions come in the order of the writes: whoever repeats a commit names them.
+    """
+
+    stamp: str = ""
+    documents: tuple[int, ...] = ()
+    lease: Lease | None = None
+    created: bool = False
+
+
+_decode_kept = msgspec.json.Decoder(KeptOutcome).decode
+
+
+def _first_outcome(commit: Commit, version: int, at: float, rest: str | None) -> Applied:
+    """The outcome of an op that is known."""
+    if rest is None:
+        return Applied(version, commit.op, at)
+    if rest.startswith('{"type"'):  # as older releases wrote it
+        return _decode_applied(rest)
+    kept = _decode_kept(rest)
+    names = (write.name for write in commit.writes if isinstance(write, Put | Delete))
+    documents = dict(zip(names, kept.documents, strict=False))
+    return Applied(version, kept.stamp, at, documents, kept.lease, kept.created)
+
+
 class Session(Appends):
     """Reads and writes on a connection. Transactions of writes are the caller's (`file.py`)."""
 
@@ -130,7 +157,7 @@ class Session(Appends):
         rows = self.rows(sql.known_op, (row.id, commit.op, row.life, row.restored))
         if rows:
             version, at, rest = rows[0]
-            first = Applied(version, commit.op, at) if rest is None else _decode_applied(rest)
+            first = _first_outcome(commit, version, at, rest)
             return Duplicate(first, True, row.head(exists), before)
         for write in commit.writes:
             if type(write) is not Append or write.key is None or not exists:
@@ -306,7 +333,9 @@ class Session(Appends):
         row.commits += 1
         n = row.commits
         if outcome is not None:
-            rest = _encode(outcome).decode()
+            versions = tuple(outcome.documents.values())
+            kept = KeptOutcome(outcome.stamp, versions, outcome.lease, outcome.created)
+            rest = _encode(kept).decode()
             self.run(sql.remember_op, (row.id, op, n, now, row.version, rest))
         if n % FORGET_EVERY == 0:
             bounds = (n - OPS_KEPT, now - CALL_SECONDS, now - OPS_SECONDS, n - OPS_MOST)

@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from stateward.codec import decode
 from stateward.integrations.kept import langgraph_names as names
+from stateward.integrations.kept import langgraph_sheets as sheets
 from stateward.ops import Entity, Head, Value
 
-MESSAGE = "$message"  # names the class of a message in what is stored of it
+MESSAGE = sheets.MESSAGE
 MESSAGES = "messages"  # the channel in which graphs keep a conversation, by LangGraph's own habit
 
 Fetched = Callable[..., Mapping[str, Value]]
@@ -53,7 +54,9 @@ def document(name: str) -> str | None:
     if kind == "r" and len(parts) == 1:
         return f"mark of the run {parts[0]}"
     if kind == "c" and len(parts) == 2:
-        return f"checkpoint {parts[1]}{_within(parts[0])}"
+        return f"checkpoints from {parts[1]} on{_within(parts[0])}"
+    if kind == "f" and len(parts) == 1:
+        return "what checkpoints have in common"
     if kind in ("v", "l") and len(parts) == 3:
         what = "value of the channel" if kind == "v" else "new part of the list"
         return f"{what} {parts[1]}, of checkpoint {parts[2]}{_within(parts[0])}"
@@ -68,26 +71,34 @@ def _within(ns: str) -> str:
 
 def checkpoints(documents: Mapping[str, Value]) -> Iterator[dict[str, Any]]:
     """The checkpoints among the documents of a thread, oldest first in each namespace."""
+    forms = {
+        name.removeprefix("f/"): decode(value.json)
+        for name, value in documents.items()
+        if name.startswith("f/")
+    }
     for name, value in documents.items():
         if not name.startswith("c/"):
             continue
-        stored = decode(value.json)
-        said = stored["metadata"] if isinstance(stored["metadata"], dict) else {}
-        begin = names.writes(stored["ns"], stored["id"])
-        yield {
-            "checkpoint": stored["id"],
-            "ns": stored["ns"] or None,
-            "parent": stored["parent"],
-            "step": said.get("step"),
-            "source": said.get("source"),
-            "channels": ", ".join(_channel(*each) for each in sorted(stored["values"].items())),
-            "writes": sum(other.startswith(begin) for other in documents),
-            "at": value.updated,
-        }
+        for stored in sheets.records_of(decode(value.json), forms):
+            said = stored["metadata"] if isinstance(stored["metadata"], dict) else {}
+            begin = names.writes(stored["ns"], stored["id"])
+            alone = sum(other.startswith(begin) for other in documents)
+            yield {
+                "checkpoint": stored["id"],
+                "ns": stored["ns"] or None,
+                "parent": stored["parent"],
+                "step": said.get("step"),
+                "source": said.get("source"),
+                "channels": ", ".join(_channel(*each) for each in sorted(stored["values"].items())),
+                "writes": alone + len(stored.get("writes", ())),
+                "at": value.updated,
+            }
 
 
 def _channel(name: str, value: Mapping[str, Any]) -> str:
     length = value["list"][1] if "list" in value else None
+    if "new" in value:
+        length = value["new"]["keep"] + len(value["new"]["items"])
     if isinstance(value.get("json"), list):
         length = len(value["json"])
     return name if length is None else f"{name} ({length})"
@@ -99,13 +110,18 @@ def messages(fetch: Fetched, last: int, upto: int | None = None) -> tuple[int, l
     `fetch` gives documents by their names.
     """
     newest = fetch(names.head("")).get(names.head(""))
-    name = "" if newest is None else names.checkpoint("", decode(newest.json)["id"])
-    put = fetch(name).get(name) if name else None
-    kept = {} if put is None else decode(put.json)["values"].get(MESSAGES, {})
+    if newest is None:
+        return 0, []
+    head, stored = decode(newest.json), SheetReader(fetch)
+    sheet = head.get("in") or names.part(head["id"])
+    put = fetch(names.checkpoints("") + sheet).get(names.checkpoints("") + sheet)
+    kept = stored.record(sheet, head["id"])["values"].get(MESSAGES, {})
+    if "new" in kept:
+        kept = {"list": [head["id"], kept["new"]["keep"] + len(kept["new"]["items"]), 0, sheet]}
     if "list" in kept:
-        id, total, _ = kept["list"]
+        id, total, _, *within = kept["list"]
         end = total if upto is None else min(upto, total)
-        found = _of_parts(fetch, id, total, max(0, end - last))
+        found = _of_parts(stored, id, within[0] if within else None, total, max(0, end - last))
     else:
         if "in" in kept:
             name = names.value("", MESSAGES, kept["in"])
@@ -118,18 +134,59 @@ def messages(fetch: Fetched, last: int, upto: int | None = None) -> tuple[int, l
     return total, [each for each in found if each.number <= end][-last:]
 
 
-def _of_parts(fetch: Fetched, id: str | None, wanted: int, start: int) -> list[StoredMessage]:
+class SheetReader:
+    """Reads checkpoints of the root namespace, each document once."""
+
+    def __init__(self, fetch: Fetched) -> None:
+        self._fetch = fetch
+        self._forms: dict[str, Any] = {}
+        self._read: dict[str, tuple[Value | None, list[dict[str, Any]]]] = {}
+
+    def record(self, sheet: str, id: str) -> dict[str, Any]:
+        """A checkpoint; with nothing in it if it is gone."""
+        _, records = self._records(sheet)
+        found = [record for record in records if record["id"] == id]
+        return found[0] if found else {"values": {}}
+
+    def part(self, sheet: str | None, id: str) -> tuple[dict[str, Any], Value] | None:
+        """The part of the conversation that a checkpoint added."""
+        if sheet is not None:
+            value, _ = self._records(sheet)
+            where = self.record(sheet, id)["values"].get(MESSAGES, {})
+            if value is not None and "new" in where:
+                return where["new"], value
+        name = names.lists("", MESSAGES) + names.part(id)
+        alone = self._fetch(name).get(name)
+        return None if alone is None else (decode(alone.json), alone)
+
+    def _records(self, sheet: str) -> tuple[Value | None, list[dict[str, Any]]]:
+        if sheet not in self._read:
+            name = names.checkpoints("") + sheet
+            value = self._fetch(name).get(name)
+            stored = {"c": []} if value is None else decode(value.json)
+            wanted = sheets.forms_of(stored) - self._forms.keys()
+            there = self._fetch(*map(names.form, wanted)) if wanted else {}
+            if len(there) < len(wanted):  # it is being deleted
+                value, stored = None, {"c": []}
+            else:
+                self._forms |= {each: decode(there[names.form(each)].json) for each in wanted}
+            self._read[sheet] = (value, sheets.records_of(stored, self._forms))
+        return self._read[sheet]
+
+
+def _of_parts(
+    stored: SheetReader, id: str | None, sheet: str | None, wanted: int, start: int
+) -> list[StoredMessage]:
     """A list that was stored by its new parts, from `start` on: read from the newest back."""
     pieces: list[list[StoredMessage]] = []
     while id is not None and wanted > start:
-        name = names.lists("", MESSAGES) + names.part(id)
-        value = fetch(name).get(name)
-        if value is None:
+        found = stored.part(sheet, id)
+        if found is None:
             break  # it was pruned in the meantime
-        part = decode(value.json)
+        part, value = found
         keep = min(wanted, part["keep"])
         pieces.append(_stored(part["items"][: wanted - keep], keep, value))
-        wanted, id = keep, part["base"]
+        wanted, id, sheet = keep, part["base"], part.get("sheet")
     return [each for piece in reversed(pieces) for each in piece]
 
 

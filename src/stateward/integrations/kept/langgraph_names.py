@@ -1,9 +1,11 @@
 """How the parts of a LangGraph thread are named: documents of one entity.
 
-    c/NS/ID             a checkpoint: what LangGraph put, without the values of its channels
+    c/NS/ID             a sheet: the checkpoint ID and some after it (see `langgraph_sheets`), or as
+                        older releases wrote it, that checkpoint without the values of its channels
+    f/DIGEST            a form: what checkpoints have in common
     v/NS/CHANNEL/ID     the value of a channel, as the checkpoint ID wrote it
-    l/NS/CHANNEL/ID     the new part of a list, as the checkpoint ID wrote it
-    w/NS/ID/TASK/IDX    one pending write of a task
+    l/NS/CHANNEL/ID     the new part of a list, as ID wrote it, unless its sheet has it
+    w/NS/ID/TASK/IDX    one pending write of a task, unless the checkpoint's sheet has it
     h/NS                which checkpoint was put last
     r/RUN               a run that has put something here
     copy                of which thread this is to be a copy, until it is one
@@ -26,6 +28,8 @@ _SHIFT = 1000  # special writes have negative numbers, and names sort by their b
 
 def part(text: str) -> str:
     """A text as one part of a name: any character is data; a long one becomes its digest."""
+    if len(text) <= LONGEST and text.isascii() and text.replace("-", "").isalnum():
+        return text  # nearly all ids
     quoted = quote(text, safe=":|@").replace("~", "%7E")
     if len(quoted) <= LONGEST:
         return quoted
@@ -39,6 +43,10 @@ def checkpoints(ns: str | None) -> str:
 
 def checkpoint(ns: str, id: str) -> str:
     return f"c/{part(ns)}/{part(id)}"
+
+
+def form(digest: str) -> str:
+    return f"f/{part(digest)}"
 
 
 def value(ns: str, channel: str, id: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from langgraph.checkpoint.base import CheckpointTuple
@@ -12,24 +12,26 @@ from msgspec.structs import replace
 
 from stateward.integrations.bridge import Plan
 from stateward.integrations.kept import langgraph_names as names
+from stateward.integrations.kept.langgraph_sheets import copied
 from stateward.integrations.langgraph.copies import settled
 from stateward.integrations.langgraph.item_filter import field_at
 from stateward.integrations.langgraph.reads import (
-    decode_copy,
     documents_of,
     fetched,
+    find,
     listed,
     load,
+    records_in,
+    sheets_upto,
 )
 from stateward.integrations.langgraph.records import (
-    NAMES,
     CheckpointHead,
     CheckpointMemory,
     CheckpointRecord,
     GraphThread,
 )
 from stateward.integrations.langgraph.serializer import from_json
-from stateward.ops import List
+from stateward.ops import List, Value
 
 CHECKPOINTS = 50  # of one page, each with all its values
 
@@ -63,16 +65,20 @@ class CheckpointListing:
         self._left = limit
         self._memory = memory
         self._serde = serde
-        self._names: list[str] = []  # of checkpoints of the first thread, to be looked at
+        self._sheets: List | None = None  # of the first thread, that are yet to be read
+        self._found: list[CheckpointRecord] = []  # in those that were
+        self._seen: set[tuple[str, str]] = set()
 
     def page(self) -> Plan[list[CheckpointTuple] | None]:
         """The next ones; None: these were all."""
         while self._left != 0:
-            if self._names:
+            if self._found:
                 found = yield from self._load()
                 self._left = None if self._left is None else self._left - len(found)
                 return found
-            if self._ahead:
+            if self._sheets is not None:
+                yield from self._read(self._sheets)
+            elif self._ahead:
                 self._thread = self._ahead.popleft()
                 yield from self._find()
             elif self._more is not None:
@@ -84,46 +90,57 @@ class CheckpointListing:
         return None
 
     def _find(self) -> Plan[None]:
-        """The names of the checkpoints to look at, newest first."""
+        """What to read of a thread."""
         thread, wanted = self._thread, self._wanted
         yield from settled(thread, self._memory.world)
-        prefix = names.checkpoints(wanted.ns)
-        if wanted.ns is not None and wanted.id is not None:
-            self._names = [names.checkpoint(wanted.ns, wanted.id)]
-        elif wanted.ns is not None and self._left is not None and not wanted.filter:
-            after = None if wanted.before is None else names.checkpoint(wanted.ns, wanted.before)
-            few = thread.listing(prefix, values=False, reverse=True, after=after, limit=self._left)
-            self._names = [name for name, _ in listed((yield (few,))[0]).documents]
-        else:
-            (found,) = yield from documents_of(thread.listing(prefix, values=False, limit=NAMES))
-            last = names.part(wanted.before) if wanted.before is not None else None
-            only = names.part(wanted.id) if wanted.id is not None else None
-            ids = [(name.rpartition("/")[2], name) for name, _ in found]
-            self._names = [
-                name
-                for id, name in sorted(ids, reverse=True)
-                if (last is None or id < last) and (only is None or id == only)
-            ]
+        self._seen.clear()
+        if wanted.ns is None:  # namespaces overlap in time: all are read, and sorted together
+            (found,) = yield from documents_of(thread.listing(names.checkpoints(None)))
+            yield from self._take(found)
+            return
+        at = GraphThread(thread.entity, wanted.ns, thread.owner)
+        if wanted.id is not None:
+            record = yield from find(at, wanted.id, self._memory)
+            self._found = [] if record is None or not self._matches(record) else [record]
+            return
+        few = CHECKPOINTS if self._left is None or wanted.filter else self._left + 2
+        last = None if wanted.before is None else names.part(wanted.before)
+        self._sheets = sheets_upto(at, last, min(few, CHECKPOINTS))
+
+    def _read(self, sheets: List) -> Plan[None]:
+        page = listed((yield (sheets,))[0])
+        self._sheets = None if page.next is None else replace(sheets, after=page.next)
+        yield from self._take(page.documents)
+
+    def _take(self, documents: Sequence[tuple[str, Value]]) -> Plan[None]:
+        """The checkpoints of these documents that match, newest first."""
+        last = None if self._wanted.before is None else names.part(self._wanted.before)
+        records = yield from records_in(self._thread, documents, self._memory)
+        # One that was put again is first in its own document.
+        records.sort(key=lambda each: each.document != names.checkpoint(each.ns, each.id))
+        for record in records:
+            key = (record.ns, record.id)
+            if key in self._seen or (last is not None and names.part(record.id) >= last):
+                continue
+            self._seen.add(key)
+            if self._wanted.id in (None, record.id) and self._matches(record):
+                self._found.append(record)
+        self._found.sort(key=lambda each: names.part(each.id), reverse=True)
 
     def _load(self) -> Plan[list[CheckpointTuple]]:
-        """Those of the next names that match."""
+        """The next ones, with all that they consist of."""
         thread, left = self._thread, self._left
         size = CHECKPOINTS if left is None else min(CHECKPOINTS, left)
-        page, self._names = self._names[:size], self._names[size:]
-        documents = fetched((yield (thread.fetch(*page),))[0], thread).documents
-        records = [CheckpointRecord.of(documents[name]) for name in page if name in documents]
-        matching = [record for record in records if self._matches(record)]
-        if not matching:
-            return []
-        spaces = {names.head(record.ns) for record in matching}
+        records, self._found = self._found[:size], self._found[size:]
+        spaces = {names.head(record.ns) for record in records}
         heads = fetched((yield (thread.fetch(*spaces),))[0], thread).documents
-        for record in matching:
+        for record in records:
             at = GraphThread(thread.entity, record.ns, thread.owner)
             self._memory.learn(at, record.id, record, CheckpointHead.of(heads.get(at.head)))
-        return (yield from load(thread, matching, self._memory, self._serde))
+        return (yield from load(thread, records, self._memory, self._serde))
 
     def _matches(self, record: CheckpointRecord) -> bool:
         if not self._wanted.filter:
             return True
-        metadata = from_json(decode_copy(record.metadata), self._serde)
+        metadata = from_json(copied(record.metadata), self._serde)
         return all(field_at(metadata, key) == value for key, value in self._wanted.filter.items())

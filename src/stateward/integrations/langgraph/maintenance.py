@@ -11,14 +11,17 @@ from stateward.codec import decode, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import Plan
 from stateward.integrations.kept import langgraph_names as names
+from stateward.integrations.kept.langgraph_sheets import FormUse, Sheet, copied
 from stateward.integrations.langgraph.copies import settled
 from stateward.integrations.langgraph.reads import (
-    decode_copy,
+    ListParts,
     documents_of,
     find,
     listed,
     pending_writes,
     read_values,
+    records_in,
+    sheets_upto,
 )
 from stateward.integrations.langgraph.records import (
     NAMES,
@@ -27,12 +30,12 @@ from stateward.integrations.langgraph.records import (
     CheckpointMemory,
     CheckpointRecord,
     GraphThread,
+    on_sheet,
 )
 from stateward.integrations.langgraph.serializer import from_json
-from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, List, Put, Value
+from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, List, Put
 from stateward.ops import Write as AnyWrite
 from stateward.state.refusals import stored
-from stateward.world import World
 
 TRIES = 20  # a thread that somebody writes to again and again is not thinned out
 CHUNK = 1000  # writes of one commit
@@ -50,7 +53,9 @@ class Whole(NamedTuple):
     records: dict[tuple[str, str], CheckpointRecord]
     heads: dict[str, CheckpointHead]
     names: frozenset[str]
-    bases: dict[str, str | None]  # of the parts of lists, by name
+    bases: dict[str, str | None]  # of the parts of lists, by the names that they have by themselves
+    parts: dict[str, tuple[tuple[str, str], str]]  # in sheets: of which checkpoint, and as text
+    there: dict[str, set[str]]  # the digests of forms, by namespace
 
     def ancestors(self, key: tuple[str, str]) -> Iterable[CheckpointRecord]:
         """A checkpoint and those before it, each once: somebody may have put a circle."""
@@ -61,17 +66,27 @@ class Whole(NamedTuple):
             key = (record.ns, record.parent or "")
 
 
-def whole(thread: GraphThread, world: World) -> Plan[Whole | None]:
+def whole(thread: GraphThread, memory: CheckpointMemory) -> Plan[Whole | None]:
     """Read a thread; None if there is none."""
-    head = (yield from settled(thread, world)).head
+    head = (yield from settled(thread, memory.world)).head
     if not head.exists:
         return None
+    memory.meet(thread, head)
     values = [thread.listing(prefix) for prefix in ("c/", "h/", "l/")]
     bare = [thread.listing(prefix, values=False, limit=NAMES) for prefix in ("r/", "v/", "w/")]
     found = yield from documents_of(*values, *bare)
-    records = [CheckpointRecord.of(value) for _, value in found[0]]
+    records = yield from records_in(thread, found[0], memory)
     spaces = {record.ns for record in records}
     heads = dict(found[1])
+    bases = {name: _base(name, decode(value.json)) for name, value in found[2]}
+    parts = {}
+    for record in records:
+        for channel, part in record.parts.items():
+            name = names.lists(record.ns, channel) + names.part(record.id)
+            bases[name] = _base(name, part)
+            parts[name] = ((record.ns, record.id), encode(part, "the state"))
+    # One that was put again is last in its own document.
+    records.sort(key=lambda each: each.document == names.checkpoint(each.ns, each.id))
     return Whole(
         head.commits,
         {(record.ns, record.id): record for record in records},
@@ -81,12 +96,14 @@ def whole(thread: GraphThread, world: World) -> Plan[Whole | None]:
             if (at := CheckpointHead.of(heads.get(names.head(ns)))) is not None
         },
         frozenset(name for documents in found for name, _ in documents),
-        {name: _base(name, value) for name, value in found[2]},
+        bases,
+        parts,
+        memory.forms(thread).there,
     )
 
 
-def _base(name: str, value: Value) -> str | None:
-    base = decode(value.json)["base"]
+def _base(name: str, part: Any) -> str | None:
+    base = part["base"]
     return None if base is None else f"{name.rpartition('/')[0]}/{names.part(base)}"
 
 
@@ -98,7 +115,7 @@ def newest_of(all_: Whole, serde: SerializerProtocol) -> set[tuple[str, str]]:
         for record in all_.ancestors((ns, head.id)):
             kept.add((ns, record.id))
             if missing is None:
-                metadata = from_json(decode_copy(record.metadata), serde)
+                metadata = from_json(copied(record.metadata), serde)
                 missing = set(metadata.get("counters_since_delta_snapshot") or ())
             missing -= record.values.keys()
             if not missing:
@@ -114,18 +131,18 @@ def without_runs(
     return {
         key
         for key, record in all_.records.items()
-        if from_json(decode_copy(record.metadata), serde).get("run_id") not in runs
+        if from_json(copied(record.metadata), serde).get("run_id") not in runs
     }
 
 
-def thin_out(thread: GraphThread, keep: Keep, world: World) -> Plan[None]:
+def thin_out(thread: GraphThread, keep: Keep, memory: CheckpointMemory) -> Plan[None]:
     """Remove all checkpoints but some, and what only the others needed.
 
     Nothing that was put meanwhile can lose what it shares: each commit is refused if anything
     was written since the thread was read, and then it is read again.
     """
     for _ in range(TRIES):
-        all_ = yield from whole(thread, world)
+        all_ = yield from whole(thread, memory)
         if all_ is None:
             return
         kept = keep(all_)
@@ -137,7 +154,11 @@ def thin_out(thread: GraphThread, keep: Keep, world: World) -> Plan[None]:
             part = tuple(writes[start : start + CHUNK])
             (outcome,) = yield (
                 Commit(
-                    thread.entity, world.new_op(), part, (CommitsAt(commits),), owner=thread.owner
+                    thread.entity,
+                    memory.world.new_op(),
+                    part,
+                    (CommitsAt(commits),),
+                    owner=thread.owner,
                 ),
             )
             if isinstance(outcome, Conflict):
@@ -152,28 +173,50 @@ def thin_out(thread: GraphThread, keep: Keep, world: World) -> Plan[None]:
 
 
 def _removals(all_: Whole, kept: set[tuple[str, str]]) -> list[AnyWrite]:
-    """Checkpoints first: what is left after a failure is read by nobody and removed next time."""
+    """Checkpoints first: what is left after a failure is read by nobody and removed next time.
+
+    Before them come parts of lists that others still need.
+    """
     writes_of: dict[str, list[str]] = {}
     for name in all_.names:
         if name.startswith("w/"):
             writes_of.setdefault(f"{name.rsplit('/', 2)[0]}/", []).append(name)
     needed: set[str] = set()
-    for key in kept:
-        record = all_.records[key]
-        needed.update(writes_of.get(names.writes(record.ns, record.id), ()))
-        _need(record, all_, needed)
-    doomed = sorted(all_.names - needed, key=lambda name: (name[0] not in "ch", name))
-    writes: list[AnyWrite] = []
+    sheets: dict[str, list[CheckpointRecord]] = {}
+    for key, record in all_.records.items():
+        if key in kept:
+            sheets.setdefault(record.document, []).append(record)
+            needed.update(writes_of.get(names.writes(record.ns, record.id), ()))
+            _need(record, all_, needed)
+    writes: list[AnyWrite] = [
+        Put(name, text)
+        for name, (key, text) in all_.parts.items()
+        if name in needed and key not in kept
+    ]
     for ns, head in all_.heads.items():
         ids = [id for space, id in kept if space == ns]
         if ids and head.id not in ids:
-            writes.append(Put(names.head(ns), encode({"id": max(ids)}, "the head")))
+            newest = all_.records[ns, max(ids)]
+            said = {"id": newest.id, "in": newest.document.rpartition("/")[2]}
+            writes.append(Put(names.head(ns), encode(said, "the head")))
+    thinned = {record.document for key, record in all_.records.items() if key not in kept}
+    for name in sorted(thinned & sheets.keys()):
+        there = all_.there[sheets[name][0].ns]
+        sheet = Sheet(sheets[name][0].ns, name.rpartition("/")[2])
+        for record in sorted(sheets[name], key=lambda each: names.part(each.id)):
+            sheet = on_sheet(sheet, record, _among(there))
+        writes.append(Put(name, sheet.text))
+    doomed = sorted(all_.names - needed, key=lambda name: (name[0] not in "ch", name))
     return [*writes, *(Delete(name) for name in doomed)]
+
+
+def _among(digests: set[str]) -> Callable[[FormUse], bool]:
+    return lambda use: use.digest in digests
 
 
 def _need(record: CheckpointRecord, all_: Whole, found: set[str]) -> None:
     """Add what a checkpoint consists of."""
-    found |= {names.checkpoint(record.ns, record.id), names.head(record.ns)}
+    found |= {record.document, names.head(record.ns)}
     if isinstance(record.metadata, dict) and isinstance(record.metadata.get("run_id"), str):
         found.add(names.run(record.metadata["run_id"]))
     for channel, value in record.values.items():
@@ -208,17 +251,20 @@ def history(
 ) -> Plan[dict[str, Any]]:
     """What the ancestors of a checkpoint wrote to these channels, from the last stored value on."""
     target = yield from find(thread, id, memory)
-    chain = [] if target is None else (yield from _chain(thread, target, set(channels)))
+    chain = [] if target is None else (yield from _chain(thread, target, set(channels), memory))
     listings = [thread.listing(names.writes(thread.ns, record.id)) for record in chain]
     documents = yield from documents_of(*listings)
     found: dict[str, Any] = {}
     for channel in channels:
         entry: dict[str, Any] = {"writes": []}
         for record, written in zip(chain, documents, strict=True):  # newest first
-            own = [write for write in pending_writes(written, serde) if write[1] == channel]
+            all_ = pending_writes(record, written, serde)
+            own = [write for write in all_ if write[1] == channel]
             entry["writes"][:0] = own
             if channel in record.values:
-                values = yield from read_values(thread, record, (channel,), {}, memory, serde)
+                values = yield from read_values(
+                    thread, record, (channel,), {}, ListParts(chain), memory, serde
+                )
                 entry["seed"] = values[channel]
                 break
         found[channel] = entry
@@ -226,25 +272,22 @@ def history(
 
 
 def _chain(
-    thread: GraphThread, target: CheckpointRecord, missing: set[str]
+    thread: GraphThread, target: CheckpointRecord, missing: set[str], memory: CheckpointMemory
 ) -> Plan[list[CheckpointRecord]]:
     """The ancestors, newest first, until each channel has a stored value."""
-    read: dict[str, Value] = {}
+    read: dict[str, CheckpointRecord] = {}
     chain: list[CheckpointRecord] = []
     seen = {target.id}  # somebody may have put a circle
     parent = target.parent
     while parent is not None and parent not in seen and missing:
         seen.add(parent)
-        name = thread.checkpoint(parent)
-        if name not in read:
-            before = thread.listing(
-                names.checkpoints(thread.ns), reverse=True, after=f"{name}!", limit=PAGE
-            )
-            (page,) = yield (before,)
-            read = dict(listed(page).documents)
-        if name not in read:
+        if parent not in read:
+            (page,) = yield (sheets_upto(thread, names.part(parent), PAGE),)
+            found = yield from records_in(thread, listed(page).documents, memory)
+            read = {each.id: each for each in found}
+        record = read.get(parent) or (yield from find(thread, parent, memory))
+        if record is None:
             break
-        record = CheckpointRecord.of(read[name])
         chain.append(record)
         missing = missing - record.values.keys()
         parent = record.parent

@@ -13,6 +13,7 @@ from stateward.codec import decode
 from stateward.errors import SchemaError
 from stateward.integrations.bridge import Plan, pages
 from stateward.integrations.kept import langgraph_names as names
+from stateward.integrations.kept.langgraph_sheets import copied, forms_of, parts_of
 from stateward.integrations.langgraph.copies import finish
 from stateward.integrations.langgraph.list_deltas import ListRef, frozen
 from stateward.integrations.langgraph.records import (
@@ -22,6 +23,7 @@ from stateward.integrations.langgraph.records import (
     CheckpointRecord,
     ForkPoint,
     GraphThread,
+    Json,
 )
 from stateward.integrations.langgraph.serializer import from_json
 from stateward.ops import Fetched, List, Listed, Op, Outcome, Value
@@ -53,34 +55,33 @@ def find(
 ) -> Plan[CheckpointRecord | None]:
     """A checkpoint: the one of that id, or the one that was put last."""
     for _ in range(LOOKS):
-        if id is None:
-            newest = thread.listing(names.checkpoints(thread.ns), reverse=True, limit=1)
-            first, page = yield (thread.fetch(thread.head, names.COPY), newest)
-            if (note := fetched(first, thread).documents.get(names.COPY)) is not None:
-                yield from finish(thread.entity, note, memory.world)
-                continue
-            head = CheckpointHead.of(fetched(first, thread).documents.get(thread.head))
-            documents = dict(listed(page).documents)
-            if head is None:
-                memory.meet(thread, fetched(first, thread).head)
-                memory.learn(thread, "", None, None)
-                return None
-        else:
-            (first,) = yield (thread.fetch(thread.head, thread.checkpoint(id), names.COPY),)
-            documents = dict(fetched(first, thread).documents)
-            if names.COPY in documents:
-                yield from finish(thread.entity, documents[names.COPY], memory.world)
-                continue
-            head = CheckpointHead.of(documents.get(thread.head))
-        memory.meet(thread, fetched(first, thread).head)
+        # The sheet of a checkpoint is the last that does not begin after it, unless several
+        # runs were under way at once.
+        nearest = sheets_upto(thread, None if id is None else names.part(id), 1)
+        first, second = yield (thread.fetch(thread.head, names.COPY), nearest)
+        about = fetched(first, thread)
+        if (note := about.documents.get(names.COPY)) is not None:
+            yield from finish(thread.entity, note, memory.world)
+            continue
+        memory.meet(thread, about.head)
+        head = CheckpointHead.of(about.documents.get(thread.head))
+        if id is None and head is None:
+            memory.learn(thread, "", None, None)
+            return None
         wanted = head.id if id is None and head is not None else id
         assert wanted is not None
-        name = thread.checkpoint(wanted)
-        if name not in documents and id is None:
+        page = listed(second)
+        record = yield from _in_page(thread, wanted, page, memory)
+        if record is None and head is not None and head.id == wanted:
+            name = head.document(thread)
             (again,) = yield (thread.fetch(name),)
-            documents = dict(fetched(again, thread).documents)
-        if name in documents:
-            record = CheckpointRecord.of(documents[name])
+            there = fetched(again, thread).documents
+            found = yield from records_in(thread, there.items(), memory)
+            record = record_of(found, wanted)
+        while record is None and page.next is not None:
+            page = listed((yield (replace(nearest, after=page.next, limit=PAGE),))[0])
+            record = yield from _in_page(thread, wanted, page, memory)
+        if record is not None:
             memory.learn(thread, wanted, record, head)
             return record
         if id is not None:
@@ -92,37 +93,140 @@ def find(
     )
 
 
-def list_parts(
-    thread: GraphThread, channel: str, ref: ListRef, texts: dict[str, str]
-) -> Plan[list[Any]]:
-    """The elements of a list, as they are stored; `texts` has parts that were read before."""
-    prefix = names.lists(thread.ns, channel)
-    pieces: list[list[Any]] = []
-    id: str | None = ref.id
-    wanted = ref.length
-    while id is not None and wanted:
-        name = prefix + names.part(id)
-        if name not in texts:
-            (page,) = yield (parts_from(thread, channel, id, wanted),)
-            texts.update({key: value.json for key, value in listed(page).documents})
-        if name not in texts:
+def _in_page(
+    thread: GraphThread, id: str, page: Listed, memory: CheckpointMemory
+) -> Plan[CheckpointRecord | None]:
+    found = yield from records_in(thread, page.documents, memory)
+    return record_of(found, id)
+
+
+def record_of(records: Iterable[CheckpointRecord], id: str) -> CheckpointRecord | None:
+    """The checkpoint of that id; of two, the one that was put again."""
+    found = [record for record in records if record.id == id]
+    again = [record for record in found if record.document == names.checkpoint(record.ns, id)]
+    return next(iter(again or found), None)
+
+
+def sheets_upto(thread: GraphThread, last: str | None, limit: int) -> List:
+    """A page of documents with checkpoints, newest first: those whose names end by `last`."""
+    prefix = names.checkpoints(thread.ns)
+    # What is asked for sorts after that name and before any other.
+    after = None if last is None else f"{prefix}{last}!"
+    return thread.listing(prefix, reverse=True, after=after, limit=limit)
+
+
+def records_in(
+    thread: GraphThread, documents: Iterable[tuple[str, Value]], memory: CheckpointMemory
+) -> Plan[list[CheckpointRecord]]:
+    """The checkpoints of some documents."""
+    stored = [(name, value.version, decode(value.json)) for name, value in documents]
+    forms = yield from _forms_of(thread, [each for *_, each in stored], memory)
+    return [record for each in stored for record in CheckpointRecord.all_of(*each, forms)]
+
+
+def _forms_of(
+    thread: GraphThread, stored: Sequence[Json], memory: CheckpointMemory
+) -> Plan[Mapping[str, Any]]:
+    """The forms of some documents; those that are not known yet are read."""
+    known = memory.forms(thread)
+    needed = {digest for each in stored for digest in forms_of(each)}
+    if missing := needed - known.forms.keys():
+        (outcome,) = yield (thread.fetch(*map(names.form, missing)),)
+        there = fetched(outcome, thread).documents
+        if len(there) < len(missing):
             raise SchemaError(
-                f"a part of the list {channel!r} of the thread {thread.entity.id!r} is missing: it "
-                "was pruned by something else, or restored in part; restore the thread whole"
+                f"a form of the checkpoints of the thread {thread.entity.id!r} is missing: it is "
+                "being deleted, or was restored in part; restore the thread whole"
             )
-        part = decode(texts[name])
-        keep = part["keep"]
-        pieces.append(part["items"][: max(0, wanted - keep)])
-        wanted = min(wanted, keep)
-        id = part["base"]
+        known.forms |= {digest: decode(there[names.form(digest)].json) for digest in missing}
+    for each in stored:
+        known.there.setdefault(each.get("ns", ""), set()).update(forms_of(each))
+    return known.forms
+
+
+# --- lists --------------------------------------------------------------------------------
+
+
+class ListParts:
+    """Parts of lists that were read, whether they stand in sheets or by themselves."""
+
+    def __init__(self, records: Iterable[CheckpointRecord] = ()) -> None:
+        self._parts: dict[str, Any] = {}  # by the names that they have by themselves
+        self.add(records)
+
+    def add(self, records: Iterable[CheckpointRecord]) -> None:
+        for record in records:
+            for channel, part in record.parts.items():
+                self._parts[names.lists(record.ns, channel) + names.part(record.id)] = part
+
+    def take(self, thread: GraphThread, page: Listed, memory: CheckpointMemory) -> Plan[None]:
+        """What a listing gave that `next_of` asked for."""
+        read = [(name, decode(value.json)) for name, value in page.documents]
+        sheets = [stored for name, stored in read if name.startswith("c/")]
+        forms = yield from _forms_of(thread, sheets, memory)
+        for stored in sheets:
+            for id, channel, part in parts_of(stored, forms):
+                name = names.lists(stored.get("ns", ""), channel) + names.part(id)
+                self._parts[name] = part
+        self._parts |= {name: stored for name, stored in read if name.startswith("l/")}
+
+    def items(self, ns: str, channel: str, ref: ListRef) -> tuple[list[Any], ListRef | None]:
+        """The elements as far as they are known, and what they come after."""
+        prefix = names.lists(ns, channel)
+        pieces: list[list[Any]] = []
+        id: str | None = ref.id
+        wanted, sheet = ref.length, ref.sheet
+        while id is not None and wanted and (part := self._parts.get(prefix + names.part(id))):
+            keep = part["keep"]
+            pieces.append(part["items"][: max(0, wanted - keep)])
+            wanted, sheet = min(wanted, keep), part.get("sheet")
+            id = part["base"]
+        items = [item for piece in reversed(pieces) for item in piece]
+        return items, None if id is None or not wanted else ListRef(id, wanted, 0, sheet)
+
+
+def parts_from(thread: GraphThread, channel: str, ref: ListRef) -> List:
+    """A page of what has the parts of a list: its newest, and those before."""
+    if ref.sheet is not None:
+        return sheets_upto(thread, ref.sheet, min(ref.length // 2 + 1, PAGE))
+    return _parts_alone(thread, channel, ref)
+
+
+def _parts_alone(thread: GraphThread, channel: str, ref: ListRef) -> List:
+    prefix = names.lists(thread.ns, channel)
+    after = f"{prefix}{names.part(ref.id)}!"  # sorts after that name and before any other
+    return thread.listing(prefix, reverse=True, after=after, limit=min(ref.length, PAGE))
+
+
+def list_items(
+    thread: GraphThread, channel: str, ref: ListRef, parts: ListParts, memory: CheckpointMemory
+) -> Plan[list[Any]]:
+    """The elements of a list, as they are stored; `parts` has those that were read before."""
+    pieces: list[list[Any]] = []
+    rest: ListRef | None = ref if ref.length else None
+    asked: ListRef | None = None
+    while rest is not None:
+        again = asked is not None and asked.id == rest.id
+        items, after = parts.items(thread.ns, channel, rest)
+        if after is not None and after.id == rest.id:  # nothing of it is known
+            if again and rest.sheet is None:
+                raise SchemaError(
+                    f"a part of the list {channel!r} of the thread {thread.entity.id!r} is "
+                    "missing: it was pruned by something else, or restored in part; restore the "
+                    "thread whole"
+                )
+            if again:  # a sheet that was thinned out has left it by itself
+                rest = rest._replace(sheet=None)
+            asked = rest
+            (page,) = yield (parts_from(thread, channel, rest),)
+            yield from parts.take(thread, listed(page), memory)
+            continue
+        pieces.append(items)
+        rest = after
     return [item for piece in reversed(pieces) for item in piece]
 
 
-def parts_from(thread: GraphThread, channel: str, id: str, count: int) -> List:
-    """A page of the parts of a list: the one of that checkpoint, and those before it."""
-    prefix = names.lists(thread.ns, channel)
-    after = f"{prefix}{names.part(id)}!"  # sorts after that name and before any other
-    return thread.listing(prefix, reverse=True, after=after, limit=max(1, min(count, PAGE)))
+# --- values -------------------------------------------------------------------------------
 
 
 def load(
@@ -139,19 +243,21 @@ def load(
         for channel, value in record.values.items()
         if "in" in value
     }
+    parts = ListParts(records)
     firsts: dict[str, List] = {}
     for at, record in zip(threads, records, strict=True):
         for channel, value in record.values.items():
             if "list" in value:
-                id, length, _ = value["list"]
-                first = parts_from(at, channel, id, length)
-                firsts[str(first.after)] = first
+                _, after = parts.items(record.ns, channel, ListRef(*value["list"]))
+                if after is not None:
+                    first = parts_from(at, channel, after)
+                    firsts[str(first.after)] = first
     pending = [thread.listing(names.writes(record.ns, record.id)) for record in records]
     ops: tuple[Op, ...] = (thread.fetch(*documents), *firsts.values(), *pending)
     outcomes = yield ops
     texts = {name: value.json for name, value in fetched(outcomes[0], thread).documents.items()}
     for page in outcomes[1 : 1 + len(firsts)]:
-        texts |= {name: value.json for name, value in listed(page).documents}
+        yield from parts.take(thread, listed(page), memory)
     writes: list[list[tuple[str, Value]]] = []
     for op, outcome in zip(pending, outcomes[1 + len(firsts) :], strict=True):
         page = listed(outcome)
@@ -161,8 +267,8 @@ def load(
         writes.append([*page.documents, *rest])
     tuples = []
     for at, record, found in zip(threads, records, writes, strict=True):
-        values = yield from read_values(at, record, record.values, texts, memory, serde)
-        tuples.append(_tuple(at, record, values, pending_writes(found, serde), serde))
+        values = yield from read_values(at, record, record.values, texts, parts, memory, serde)
+        tuples.append(_tuple(at, record, values, pending_writes(record, found, serde), serde))
     return tuples
 
 
@@ -171,15 +277,16 @@ def read_values(
     record: CheckpointRecord,
     channels: Iterable[str],
     texts: dict[str, str],
+    parts: ListParts,
     memory: CheckpointMemory,
     serde: SerializerProtocol,
 ) -> Plan[dict[str, Any]]:
-    """The values of some channels; `texts` has documents that were read before."""
+    """The values of some channels; `texts` and `parts` have what was read before."""
     values: dict[str, Any] = {}
     for channel in channels:
         where = record.values[channel]
         if "json" in where:
-            values[channel] = from_json(decode_copy(where["json"]), serde)
+            values[channel] = from_json(copied(where["json"]), serde)
         elif "in" in where:
             name = names.value(thread.ns, channel, where["in"])
             if name not in texts:
@@ -194,32 +301,31 @@ def read_values(
             values[channel] = from_json(decode(texts[name]), serde)
         else:
             ref = ListRef(*where["list"])
-            items = yield from list_parts(thread, channel, ref, texts)
-            value = [from_json(item, serde) for item in items]
+            items = yield from list_items(thread, channel, ref, parts, memory)
+            value = [from_json(copied(item), serde) for item in items]
             memory.lists.put((thread.entity.id, thread.ns, channel), ref.id, frozen(value))
             values[channel] = value
     return values
 
 
-def decode_copy(value: Any) -> Any:
-    """A record may be remembered: what is given out must be nobody else's."""
-    if type(value) is dict:
-        return {key: decode_copy(item) for key, item in value.items()}
-    if type(value) is list:
-        return [decode_copy(item) for item in value]
-    return value
-
-
 def pending_writes(
-    documents: Sequence[tuple[str, Value]], serde: SerializerProtocol
+    record: CheckpointRecord, documents: Sequence[tuple[str, Value]], serde: SerializerProtocol
 ) -> list[tuple[str, str, Any]]:
-    """In the order in which a super-step applies them."""
-    found = []
+    """In the order in which a super-step applies them; the first of a task and number counts."""
+    found = {
+        (write.path, write.task, write.number): (
+            write.task,
+            write.channel,
+            from_json(copied(write.value), serde),
+        )
+        for write in record.writes
+    }
     for name, value in documents:
         write = decode(value.json)
         at = (write["path"], write["task"], names.index_of(name))
-        found.append((at, (write["task"], write["channel"], from_json(write["value"], serde))))
-    return [write for _, write in sorted(found, key=lambda each: each[0])]
+        if at not in found:
+            found[at] = (write["task"], write["channel"], from_json(write["value"], serde))
+    return [found[at] for at in sorted(found)]
 
 
 def _tuple(
@@ -229,7 +335,7 @@ def _tuple(
     writes: list[tuple[str, str, Any]],
     serde: SerializerProtocol,
 ) -> CheckpointTuple:
-    checkpoint: Any = from_json(decode_copy(record.checkpoint), serde)
+    checkpoint: Any = from_json(copied(record.checkpoint), serde)
     checkpoint |= {
         "id": record.id,
         "channel_versions": dict(record.versions),
@@ -238,7 +344,7 @@ def _tuple(
     return CheckpointTuple(
         config=config_of(thread, ForkPoint(record.id) if record.superseded else record.id),
         checkpoint=checkpoint,
-        metadata=from_json(decode_copy(record.metadata), serde),
+        metadata=from_json(copied(record.metadata), serde),
         parent_config=config_of(thread, ForkPoint(record.parent)) if record.parent else None,
         pending_writes=writes,
     )

@@ -31,7 +31,7 @@ from stateward.integrations.bridge import (
     in_both_colours,
 )
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.langgraph import copies, maintenance
+from stateward.integrations.langgraph import copies, maintenance, task_writes
 from stateward.integrations.langgraph import writes as write_plans
 from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
 from stateward.integrations.langgraph.reads import config_of, fetched, find, load
@@ -210,7 +210,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         """Store what a task wrote; repeated, it changes nothing."""
         id = check_id(get_checkpoint_id(config), "the checkpoint_id of pending writes")
         thread = self._thread(config)
-        yield from write_plans.put_writes(
+        yield from task_writes.put_writes(
             self._writer, thread, id, writes, task_id, task_path, self.serde, run_of(config)
         )
 
@@ -257,7 +257,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
                 yield from maintenance.thin_out(
                     GraphThread(entity, "", None),
                     lambda all_: maintenance.without_runs(all_, run_ids, self.serde),
-                    self._bridge.world,
+                    self._memory,
                 )
             if after is None:
                 return
@@ -281,7 +281,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
                 continue
             thread = GraphThread(self._entity(id), "", None)
             yield from maintenance.thin_out(
-                thread, lambda all_: maintenance.newest_of(all_, self.serde), self._bridge.world
+                thread, lambda all_: maintenance.newest_of(all_, self.serde), self._memory
             )
 
     prune, aprune = in_both_colours(_prune)

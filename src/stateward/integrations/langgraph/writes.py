@@ -1,20 +1,26 @@
-"""Storing a checkpoint: one commit, in which a list that grew is stored by its new part."""
+"""Storing a checkpoint: one commit, in which a list that grew is stored by its new part.
+
+The checkpoints of a run, and what its tasks write, share a sheet: each text is stored once there.
+This process takes what it has under way to be stored; where something else is, a commit is refused,
+and what it brings is stored by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Literal, NoReturn
 
-from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.base import SerializerProtocol
-from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from msgspec import Struct
-from msgspec.structs import replace
 
-from stateward.codec import Limits, check_commit, encode
+from stateward.codec import Limits, check_commit, decode, encode
 from stateward.errors import StateConflictError
-from stateward.integrations.bridge import CLOCK, Plan
+from stateward.integrations.bridge import Plan
 from stateward.integrations.kept import langgraph_names as names
+from stateward.integrations.kept.langgraph_sheets import (
+    Sheet,
+    ids_of,
+)
 from stateward.integrations.langgraph.list_deltas import (
     Frozen,
     ListRef,
@@ -22,7 +28,12 @@ from stateward.integrations.langgraph.list_deltas import (
     common_as_stored,
     frozen,
 )
-from stateward.integrations.langgraph.reads import fetched, list_parts
+from stateward.integrations.langgraph.reads import (
+    ListParts,
+    find,
+    list_items,
+    records_in,
+)
 from stateward.integrations.langgraph.records import (
     CheckpointHead,
     CheckpointMemory,
@@ -30,28 +41,36 @@ from stateward.integrations.langgraph.records import (
     GraphThread,
     Json,
     KnownCheckpoint,
+    on_sheet,
 )
 from stateward.integrations.langgraph.serializer import to_json
 from stateward.integrations.turns import AgentRun, Turns
 from stateward.ops import (
     Acquire,
-    Check,
+    Applied,
     Commit,
     Conflict,
+    Delete,
     DocumentAt,
+    Duplicate,
     Fenced,
     Held,
     Lease,
-    NotDroppedSince,
     Put,
     Release,
     SetHead,
+    Value,
     Write,
 )
 from stateward.state.refusals import stored
 from stateward.world import World
 
 INLINE = 256  # bytes of a value that stands in the checkpoint itself
+LARGE = 2_000  # bytes of an input or of a part of a list that does not stand in a sheet
+FULL = 4_000  # bytes of a sheet that gets nothing more
+ENOUGH = 1_000  # bytes of a sheet that gets no other run
+TRIES = 10
+INPUT = "__start__"
 ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `CheckpointRecord.checkpoint`
 TRIGGERS = ("branch:to:", "join:", "__start__", "__pregel_tasks")  # channels that start nodes
 SLACK = 16  # elements that may be stored in vain before a list is written anew
@@ -95,13 +114,15 @@ class Draft:
         self._id = id
         self._serde = serde
         self.values: dict[str, Json] = {}
+        self.parts: dict[str, Json] = {}  # of lists, for the sheet
         self.puts: dict[str, str] = {}
         self.lists: dict[str, tuple[str, Frozen | None]] = {}  # by channel, with the newest part
 
     def add_value(self, channel: str, value: Any) -> None:
         plain = to_json(value, self._serde)
         text = encode(plain, "the state")
-        if len(text) <= INLINE:
+        # An input is consumed by the next step, so no other checkpoint has it.
+        if len(text) <= (LARGE if channel == INPUT else INLINE):
             self.values[channel] = {"json": plain}
         else:
             self.puts[names.value(self._thread.ns, channel, self._id)] = text
@@ -120,14 +141,20 @@ class Draft:
         if base is None or not keep or base.stored + len(value) - keep > 2 * len(value) + SLACK:
             base, keep = None, 0
         items = [to_json(item, self._serde) for item in value[keep:]]
-        if base is None and len(encode(items, "the state")) <= INLINE:
+        size = len(encode(items, "the state"))
+        if base is None and size <= INLINE:
             self.values[channel] = {"json": items}
             return
-        part = {"base": None if base is None else base.id, "keep": keep, "items": items}
-        name = names.lists(self._thread.ns, channel) + names.part(self._id)
-        self.puts[name] = encode(part, "the state")
+        part: Json = {"base": None, "keep": keep, "items": items}
+        if base is not None:
+            part |= {"base": base.id} | ({"sheet": base.sheet} if base.sheet else {})
         total = len(items) + (0 if base is None else base.stored)
         self.values[channel] = {"list": [self._id, len(value), total]}
+        if size <= LARGE:
+            self.parts[channel] = part | {"stored": total}
+        else:
+            name = names.lists(self._thread.ns, channel) + names.part(self._id)
+            self.puts[name] = encode(part, "the state")
         self.lists[channel] = (self._id, _extended(kept, keep, value))
 
     def _common(
@@ -141,7 +168,8 @@ class Draft:
                 return kept.common(value), kept
             except Opaque:
                 pass  # something new can only be compared as stored
-        items = yield from list_parts(thread, channel, base, {})
+        memory = self._writer.memory
+        items = yield from list_items(thread, channel, base, ListParts(), memory)
         return common_as_stored(items, value, self._serde), None
 
 
@@ -160,7 +188,7 @@ def put(
     """Store a checkpoint that continues `parent`; with `fork` others may have continued it too."""
     known = writer.memory.get(thread, parent or "")
     if known is None and parent is not None:
-        known = yield from _learn(thread, parent)
+        known = yield from _learn(writer, thread, parent)
     before = None if known is None else known.record
     draft = Draft(writer, thread, checkpoint["id"], serde)
     versions = checkpoint["channel_versions"]
@@ -185,12 +213,13 @@ def put(
         to_json(rest, serde),
         to_json(dict(metadata), serde),
         draft.values,
+        draft.parts,
     )
-    checks = _checks(writer, thread, known, fork or metadata.get("source") == "fork")
+    fork = fork or metadata.get("source") == "fork"
     ends = metadata.get("source") != "input" and not any(map(_goes_on, record.values))
     turn = writer.turn_after(thread, run, ends=ends)
     try:
-        granted = yield from _commit(writer, thread, record, draft, known, metadata, checks, turn)
+        granted = yield from _commit(writer, thread, record, draft, known, metadata, turn, fork)
     except StateConflictError:  # the run is over, and has given nothing back
         if not any(isinstance(each, Release) for each in turn):
             turn = writer.turn_after(thread, run, ends=True)
@@ -209,18 +238,12 @@ def _goes_on(channel: str) -> bool:
     return channel.startswith(TRIGGERS)
 
 
-def _learn(thread: GraphThread, parent: str) -> Plan[KnownCheckpoint | None]:
+def _learn(
+    writer: CheckpointWriter, thread: GraphThread, parent: str
+) -> Plan[KnownCheckpoint | None]:
     """The parent is not one that this process remembers: ask for it."""
-    name = thread.checkpoint(parent)
-    (outcome,) = yield (thread.fetch(name, thread.head),)
-    documents = fetched(outcome, thread).documents
-    if name not in documents:
-        return None
-    head = CheckpointHead.of(documents.get(thread.head))
-    known = KnownCheckpoint(CheckpointRecord.of(documents[name]))
-    if head is not None and head.id == parent:
-        known.guard = head.version
-    return known
+    record = yield from find(thread, parent, writer.memory)
+    return None if record is None else writer.memory.get(thread, parent)
 
 
 def _extended(kept: Frozen | None, keep: int, value: list[Any]) -> Frozen | None:
@@ -239,33 +262,69 @@ def _commit(
     draft: Draft,
     known: KnownCheckpoint | None,
     metadata: Mapping[str, Any],
-    checks: tuple[Check, ...],
     turn: tuple[Acquire | Release, ...],
+    fork: bool,
 ) -> Plan[tuple[Lease, float] | None]:
     """Store it; gives the turn, if it was granted, and when it was asked for."""
-    name = thread.checkpoint(record.id)
-    puts = draft.puts | {
-        name: encode(record.stored(), "the checkpoint"),
-        thread.head: encode({"id": record.id}, "the head"),
-    }
+    memory = writer.memory
     run = metadata.get("run_id")
     if isinstance(run, str) and run and run != _run(known):
-        puts[names.run(run)] = encode({"run_id": run}, "the run")
-    check_commit(sum(map(len, puts.values())), writer.limits)
-    writes: list[Write] = [Put(key, text) for key, text in puts.items()]
-    writes.append(SetHead(retain=writer.retain or 0.0))  # a document alone does not restart it
-    commit = Commit(
-        thread.entity,
-        writer.world.new_op(),
-        (*writes, *turn),
-        checks,
-        owner=thread.owner,
-        retain=writer.retain,
-    )
-    asked = writer.world.monotonic()
-    (outcome,) = yield (commit,)
-    if isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
-        (outcome,) = yield (replace(commit, op=writer.world.new_op(), writes=tuple(writes)),)
+        draft.puts[names.run(run)] = encode({"run_id": run}, "the run")
+    if record.parent is None:  # all that the thread ever had may have gone
+        memory.forms(thread).there.pop(thread.ns, None)
+    # What came early moves to the sheet.
+    record.writes = memory.early(thread, record.id)
+    early = [names.write(thread.ns, record.id, each.task, each.number) for each in record.writes]
+    sheet = memory.sheet(thread)
+    if sheet is None or fork or not _has_room(sheet, record, metadata):
+        sheet = Sheet(thread.ns, names.part(record.id))
+    after = _parent_check(memory, thread, known)
+    guard = _head_check(writer, thread, known, fork)
+    tries = 0
+    while True:
+        tries += 1
+        own = DocumentAt(names.checkpoints(thread.ns) + sheet.first, sheet.version)
+        parent = after if after is not None and after.name != own.name else None
+        puts = dict(draft.puts)
+        new = _drawn(memory, thread, record, sheet, puts)
+        puts[own.name] = new.text
+        puts[thread.head] = encode(_head_of(record, new), "the head")
+        check_commit(sum(map(len, puts.values())), writer.limits)
+        writes: list[Write] = [Put(key, text) for key, text in puts.items()]
+        writes += [Delete(name) for name in early]
+        writes.append(SetHead(retain=writer.retain or 0.0))  # a document alone does not restart it
+        commit = Commit(
+            thread.entity,
+            writer.world.new_op(),
+            (*writes, *turn),
+            tuple(check for check in (parent, own, guard) if check is not None),
+            owner=thread.owner,
+            retain=writer.retain,
+            reading=tuple(check.name for check in (parent, own) if check is not None),
+        )
+        memory.write(thread, new)
+        asked = writer.world.monotonic()
+        try:
+            (outcome,) = yield (commit,)
+        except BaseException:
+            memory.close_sheet(thread, own.name)
+            raise
+        if isinstance(outcome, Applied | Duplicate):
+            break
+        memory.close_sheet(thread, own.name)
+        if isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
+            turn = ()
+        elif not isinstance(outcome, Conflict) or tries == TRIES:
+            break
+        elif outcome.failed == own and sheet.ids:  # somebody else has changed it
+            sheet = Sheet(thread.ns, names.part(record.id))
+        elif outcome.failed == own and own.name in outcome.values:
+            now = outcome.values[own.name]
+            sheet = yield from _put_again(memory, thread, record, own.name, now)
+        elif parent is not None and outcome.failed == parent and is_in(record.parent, outcome):
+            after = DocumentAt(parent.name, outcome.values[parent.name].version)
+        else:
+            break
     if isinstance(outcome, Held):
         raise StateConflictError(
             f"another run has begun in the thread {thread.entity.id!r}; this checkpoint was not "
@@ -274,14 +333,71 @@ def _commit(
             current=None,
         )
     if isinstance(outcome, Conflict):
-        writer.memory.forget(thread, record.parent or "")
+        memory.forget(thread, record.parent or "")
         _refuse(thread, record, outcome)
     applied = stored(outcome, thread.entity)
-    record.version = applied.documents[name]
-    writer.memory.stored(thread, record, applied.documents[thread.head])
+    record.document, record.version = own.name, applied.documents[own.name]
+    if record.version != new.version:
+        memory.close_sheet(thread, own.name)
+    memory.relied_on(thread, new)
+    memory.stored(thread, record, applied.documents[thread.head])
     for channel, (part, items) in draft.lists.items():
-        writer.memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
+        memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
     return None if applied.lease is None else (applied.lease, asked)
+
+
+def _has_room(sheet: Sheet, record: CheckpointRecord, metadata: Mapping[str, Any]) -> bool:
+    """Whether a checkpoint follows the last one of a sheet, and the sheet may grow."""
+    most = ENOUGH if metadata.get("source") == "input" else FULL
+    last = sheet.ids[-1]
+    follows = last == record.parent and names.part(last) < names.part(record.id)
+    return follows and len(sheet.text) < most
+
+
+def _drawn(
+    memory: CheckpointMemory,
+    thread: GraphThread,
+    record: CheckpointRecord,
+    sheet: Sheet,
+    puts: dict[str, str],
+) -> Sheet:
+    """The sheet with the checkpoint; forms that the thread does not have yet go into `puts`."""
+    for channel in record.parts:
+        record.values[channel]["list"][3:] = [sheet.first]
+    new = on_sheet(sheet, record, memory.forms(thread).admits(thread.ns, puts))
+    new.version = sheet.version + 1
+    return new
+
+
+def _head_of(record: CheckpointRecord, sheet: Sheet) -> Json:
+    own = {"id": record.id}
+    return own if sheet.first == names.part(record.id) else own | {"in": sheet.first}
+
+
+def _put_again(
+    memory: CheckpointMemory,
+    thread: GraphThread,
+    record: CheckpointRecord,
+    name: str,
+    value: Value,
+) -> Plan[Sheet]:
+    """A sheet that began with this very checkpoint, without it; its writes stay."""
+    sheet = Sheet(thread.ns, names.part(record.id))
+    known = memory.forms(thread)
+    for other in (yield from records_in(thread, [(name, value)], memory)):
+        if other.id == record.id:
+            record.writes = [*other.writes, *record.writes]
+        else:
+            sheet = on_sheet(sheet, other, lambda use: use.digest in known.there[thread.ns])
+    sheet.version = value.version
+    return sheet
+
+
+def is_in(id: str | None, conflict: Conflict) -> bool:
+    """Whether a checkpoint is still in the document whose version was another one."""
+    assert isinstance(conflict.failed, DocumentAt)
+    now = conflict.values.get(conflict.failed.name)
+    return now is not None and id in ids_of(decode(now.json))
 
 
 def _run(known: KnownCheckpoint | None) -> Any:
@@ -290,20 +406,31 @@ def _run(known: KnownCheckpoint | None) -> Any:
     return metadata.get("run_id") if isinstance(metadata, dict) else None
 
 
-def _checks(
-    writer: CheckpointWriter,
-    thread: GraphThread,
-    known: KnownCheckpoint | None,
-    fork: bool,
-) -> tuple[Check, ...]:
-    """The parent is still there; and unless a fork is meant, nobody has continued it."""
-    checks: list[Check] = []
-    if known is not None and known.record is not None:
-        checks.append(DocumentAt(thread.checkpoint(known.record.id), known.record.version))
-    if known is not None and not fork and writer.on_conflict != "fork":
-        # Without a guard it was not the newest when it was looked up: no version can be right.
-        checks.append(DocumentAt(thread.head, -1 if known.guard is None else known.guard))
-    return tuple(checks)
+def _parent_check(
+    memory: CheckpointMemory, thread: GraphThread, known: KnownCheckpoint | None
+) -> DocumentAt | None:
+    """The parent is still there."""
+    if known is None or known.record is None:
+        return None
+    return stands(memory, thread, known.record)
+
+
+def stands(memory: CheckpointMemory, thread: GraphThread, record: CheckpointRecord) -> DocumentAt:
+    """The document of a checkpoint is as this process takes it to be by then."""
+    sheet = memory.sheet(thread)
+    if sheet is not None and names.checkpoints(thread.ns) + sheet.first == record.document:
+        return DocumentAt(record.document, sheet.version)
+    return DocumentAt(record.document, record.version)
+
+
+def _head_check(
+    writer: CheckpointWriter, thread: GraphThread, known: KnownCheckpoint | None, fork: bool
+) -> DocumentAt | None:
+    """Unless a fork is meant, nobody has continued the parent."""
+    if known is None or fork or writer.on_conflict == "fork":
+        return None
+    # Without a guard it was not the newest when it was looked up: no version can be right.
+    return DocumentAt(thread.head, -1 if known.guard is None else known.guard)
 
 
 def _refuse(thread: GraphThread, record: CheckpointRecord, conflict: Conflict) -> NoReturn:
@@ -318,87 +445,13 @@ def _refuse(thread: GraphThread, record: CheckpointRecord, conflict: Conflict) -
             expected=record.parent,
             current=None if now is None else now.id,
         )
-    raise _gone(thread, record.parent, "the next one was not stored")
+    raise gone(thread, record.parent, "the next one was not stored")
 
 
-def _gone(thread: GraphThread, id: str | None, lost: str) -> StateConflictError:
+def gone(thread: GraphThread, id: str | None, lost: str) -> StateConflictError:
     return StateConflictError(
         f"the checkpoint {id!r} of the thread {thread.entity.id!r} is gone: the thread was "
         f"deleted or pruned during this run; {lost}",
         expected=id,
         current=None,
     )
-
-
-def put_writes(
-    writer: CheckpointWriter,
-    thread: GraphThread,
-    id: str,
-    writes: Sequence[tuple[str, Any]],
-    task: str,
-    path: str,
-    serde: SerializerProtocol,
-    run: AgentRun | None = None,
-) -> Plan[None]:
-    """Pending writes of a task: the first of each number stays, special ones are replaced."""
-    puts: dict[str, Put] = {}
-    turn: tuple[Acquire | Release, ...] = ()
-    if run is not None and any(channel in (ERROR, INTERRUPT) for channel, _ in writes):
-        writer.turns.stop(run)
-        turn = writer.turn_after(thread, run, ends=True)
-    firsts: list[str] = []
-    size = 0
-    for index, (channel, value) in enumerate(writes):
-        number = WRITES_IDX_MAP.get(channel, index)
-        name = names.write(thread.ns, id, task, number)
-        plain = {"task": task, "path": path, "channel": channel, "value": to_json(value, serde)}
-        text = encode(plain, "the state")
-        size += len(text)
-        puts[name] = Put(name, text)
-        if number >= 0:
-            firsts.append(name)
-    check_commit(size, writer.limits)
-    guard = yield from _still_there(writer, thread, id)
-    while puts:
-        commit = Commit(
-            thread.entity,
-            writer.world.new_op(),
-            (*puts.values(), *turn),
-            (guard, *(DocumentAt(name, 0) for name in firsts)),
-            owner=thread.owner,
-            retain=writer.retain,
-            reading=(thread.checkpoint(id), *firsts),
-        )
-        (outcome,) = yield (commit,)
-        if isinstance(outcome, Fenced):
-            turn = ()
-            continue
-        if not isinstance(outcome, Conflict):
-            stored(outcome, thread.entity)
-            return
-        now = outcome.values.get(thread.checkpoint(id))
-        if outcome.failed == guard:
-            if now is None:
-                raise _gone(thread, id, "what a task wrote was not stored")
-            guard = DocumentAt(thread.checkpoint(id), now.version)
-            continue
-        # A retried or replayed task: what it stored the first time stays.
-        there = set(outcome.values)
-        puts = {name: put for name, put in puts.items() if name not in there or name not in firsts}
-        firsts = [name for name in firsts if name not in there]
-
-
-def _still_there(writer: CheckpointWriter, thread: GraphThread, id: str) -> Plan[Check]:
-    """The checkpoint that a task belongs to is there, or may still be on its way.
-
-    LangGraph stores checkpoints in the background, so what a task wrote may come first. It must not
-    bring back a thread that was deleted, or whose user was erased, since it was read here.
-    """
-    known = writer.memory.get(thread, id)
-    if known is not None and known.record is not None:
-        return DocumentAt(thread.checkpoint(id), known.record.version)
-    head = writer.memory.head(thread)
-    if head is None:
-        (outcome,) = yield (thread.fetch(),)
-        head = fetched(outcome, thread).head
-    return NotDroppedSince(head.dropped + CLOCK)

@@ -1,0 +1,371 @@
+"""A sheet: checkpoints that follow each other, with what their tasks wrote, in one document.
+
+A sheet lists its entries in the order in which they came. Of a checkpoint:
+
+    i   its id
+    p   its parent; not there: the checkpoint before it in the sheet
+    f   the form, by its digest or itself
+    x   what fills the holes of the form
+
+and of what a task wrote:
+
+    of  the number of its checkpoint in the sheet, from 0
+    k   the task
+    f x as above
+
+A form is what the checkpoints of one place in a graph have in common. It stands once in the thread
+(`f/DIGEST`), and `{"$": n}` in it is a hole. In an entry, `{"$": n}` is the value that stands in
+the sheet already, n-th of all ids, tasks and fillings. A text that begins with `#` is a short one:
+of a channel's version (`#7.89abcdef`) without its leading zeros, of a UUID (`#u`) in base64, of a
+time (`#@`) in microseconds after that in the checkpoint's own id. `{"$=": value}` is a value that
+looks like any of these.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from stateward.codec import encode
+
+MESSAGE = "$message"  # names the class of a message in what is stored of it
+REF, RAW = "$", "$="
+LONG = 20  # characters of a text that is not taken to be the same next time
+SAME = 12  # bytes of a value that is worth being named by its number
+FEW = 8  # messages that a form has holes for, one each
+
+_VERSION = re.compile(r"0*([1-9]\d*\.[0-9a-f]{8})")
+_WIDTH = 21  # characters of a version
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00")
+_GREGORIAN = 0x01B21DD213814000  # the epoch in the time of a UUID
+
+Json = dict[str, Any]
+
+
+class Hole(NamedTuple):
+    """What another checkpoint has something else for, whatever it is."""
+
+    value: Any
+
+
+class Fixed(NamedTuple):
+    """What belongs to the form as it is."""
+
+    value: Any
+
+
+class TaskWrite(NamedTuple):
+    """One pending write, as it is stored."""
+
+    task: str
+    path: str
+    number: int
+    channel: str
+    value: Any
+
+
+class FormUse(NamedTuple):
+    """A form, and what fills it."""
+
+    digest: str
+    text: str
+    form: Any
+    holes: list[Any]
+
+
+# --- forms --------------------------------------------------------------------------------
+
+
+def use_of_form(value: Any) -> FormUse:
+    """Take apart what changes from one checkpoint to another and what does not."""
+    holes: list[Any] = []
+    numbers: dict[str, int] = {}
+
+    def hole(value: Any) -> Json:
+        if type(value) is not str or len(value) < LONG:
+            holes.append(value)
+            return {REF: len(holes) - 1}
+        if value not in numbers:
+            numbers[value] = len(holes)
+            holes.append(value)
+        return {REF: numbers[value]}
+
+    def walk(value: Any) -> Any:
+        kind = type(value)
+        if kind is Fixed:
+            return value.value
+        if kind is Hole:
+            return hole(value.value)
+        if kind is str:
+            return value if len(value) < LONG else hole(value)
+        if kind is bool or value is None:
+            return value
+        if kind is dict:  # a key that begins with the sign of a hole gets another one
+            return {
+                f"{REF}{key}" if key.startswith(REF) else key: walk(item)
+                for key, item in value.items()
+            }
+        if kind is list:
+            return [walk(item) for item in value]
+        return hole(value)
+
+    form = walk(value)
+    text = encode(form, "the form")
+    digest = urlsafe_b64encode(blake2b(text.encode(), digest_size=6).digest()).decode()
+    return FormUse(digest, text, form, holes)
+
+
+def _unescaped(key: str) -> str:
+    return key[1:] if key.startswith(REF) else key
+
+
+def copied(value: Any) -> Any:
+    """What is given out must be nobody else's."""
+    if type(value) is dict:
+        return {key: copied(item) for key, item in value.items()}
+    if type(value) is list:
+        return [copied(item) for item in value]
+    return value
+
+
+def of_state(value: Any) -> Any:
+    """A value of a graph: each of a few messages is a hole of its own, everything else is one."""
+    if _is_messages(value):
+        return [Hole(item) for item in value]
+    if type(value) is dict and any(map(_is_messages, value.values())):
+        return {key: of_state(item) for key, item in value.items()}
+    return Hole(value) if value is not None else None
+
+
+def _is_messages(value: Any) -> bool:
+    return (
+        type(value) is list
+        and 0 < len(value) <= FEW
+        and all(type(item) is dict and MESSAGE in item for item in value)
+    )
+
+
+# --- sheets -------------------------------------------------------------------------------
+
+
+class Sheet:
+    """A sheet as it is written: every change makes another one."""
+
+    __slots__ = ("_numbers", "_slots", "entries", "first", "ids", "ns", "text", "version", "wrote")
+
+    def __init__(self, ns: str, first: str) -> None:
+        self.ns = ns
+        self.first = first  # the id by which it is named
+        self.version = 0
+        self.entries: list[Json] = []
+        self.ids: list[str] = []
+        self.wrote: set[tuple[str, str]] = set()  # checkpoints and tasks whose writes are here
+        self.text = ""
+        self._numbers: dict[str, int] = {}
+        self._slots = 0
+
+    def with_checkpoint(self, id: str, parent: str | None, use: FormUse, known: bool) -> Sheet:
+        """`known` says that the thread has the form."""
+        new = self._copy()
+        entry = {"i": new._coded(id)}
+        if not self.ids or self.ids[-1] != parent:
+            entry["p"] = new._coded(parent)
+        new._add(entry, use, known, id)
+        new.ids.append(id)
+        return new
+
+    def with_writes(self, id: str, task: str, use: FormUse, known: bool) -> Sheet:
+        new = self._copy()
+        new._add({"of": self.ids.index(id), "k": new._coded(task)}, use, known)
+        new.wrote.add((id, task))
+        return new
+
+    def _copy(self) -> Sheet:
+        new = Sheet(self.ns, self.first)
+        new.version = self.version
+        new.entries = [*self.entries]
+        new.ids = [*self.ids]
+        new.wrote = {*self.wrote}
+        new._numbers = {**self._numbers}
+        new._slots = self._slots
+        return new
+
+    def _add(self, entry: Json, use: FormUse, known: bool, near: str = "") -> None:
+        form = use.digest if known else use.form
+        entry |= {"f": form, "x": [self._coded(value, near) for value in use.holes]}
+        self.entries.append(entry)
+        whole = {"ns": self.ns, "c": self.entries} if self.ns else {"c": self.entries}
+        self.text = encode(whole, "the checkpoints")
+
+    def _coded(self, value: Any, near: str = "") -> Any:
+        number, self._slots = self._slots, self._slots + 1
+        if type(value) in (str, dict, list):
+            text = encode(value, "the state")
+            if len(text) >= SAME and (there := self._numbers.setdefault(text, number)) != number:
+                return {REF: there}
+        if type(value) is str:
+            short = _shortened(value, near)
+            return {RAW: value} if short == value and value.startswith("#") else short
+        if type(value) is dict and (REF in value or RAW in value):
+            return {RAW: value}
+        return value
+
+
+def _shortened(text: str, near: str) -> str:
+    """A text in fewer characters, if there are; `near` is the id of the checkpoint."""
+    if len(text) == _WIDTH and (found := _VERSION.fullmatch(text)):
+        return f"#{found[1]}"
+    if _UUID.fullmatch(text):
+        return "#u" + urlsafe_b64encode(bytes.fromhex(text.replace("-", ""))).decode()[:22]
+    if _TIME.fullmatch(text) and (begin := _time_of(near)) is not None:
+        try:
+            after = datetime.fromisoformat(text) - begin
+        except ValueError:  # no such time
+            return text
+        short = f"#@{after // timedelta(microseconds=1)}"
+        if _lengthened(short, near) == text:
+            return short
+    return text
+
+
+def _lengthened(short: str, near: str) -> str:
+    if short.startswith("#u"):
+        plain = urlsafe_b64decode(short[2:] + "==").hex()
+        return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
+    if short.startswith("#@"):
+        begin = _time_of(near)
+        assert begin is not None
+        return (begin + timedelta(microseconds=int(short[2:]))).isoformat()
+    return short[1:].rjust(_WIDTH, "0")
+
+
+def _time_of(id: str) -> datetime | None:
+    """The time in a UUID of version 6, to the microsecond."""
+    if not _UUID.fullmatch(id) or id[14] != "6":
+        return None
+    ticks = int(id[:8] + id[9:13] + id[15:18], 16) - _GREGORIAN
+    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=ticks // 10)
+
+
+def is_sheet(stored: Json) -> bool:
+    """Whether a document with a checkpoint is a sheet; older releases wrote each by itself."""
+    return "c" in stored
+
+
+def forms_of(stored: Json) -> set[str]:
+    """The digests of the forms that a document needs."""
+    if not is_sheet(stored):
+        return set()
+    return {entry["f"] for entry in stored["c"] if type(entry["f"]) is str}
+
+
+class SheetSlots:
+    """What fills the forms of a sheet, by its number; each is spelled out when it is asked for."""
+
+    def __init__(self, stored: Json) -> None:
+        self._raw: list[Any] = []
+        self._near: list[int] = []  # the number of the checkpoint's id
+        self.entries: list[SheetEntry] = []
+        for entry in stored["c"]:
+            first = len(self._raw)
+            named = [entry[key] for key in ("i", "p", "k") if key in entry]
+            self._raw += [*named, *entry["x"]]
+            self._near += [first] * (len(self._raw) - len(self._near))
+            self.entries.append(SheetEntry(entry, first, first + len(named)))
+
+    def __getitem__(self, number: int) -> Any:
+        value = self._raw[number]
+        if type(value) is dict:
+            if REF in value:
+                return self[value[REF]]
+            return value.get(RAW, value)
+        if type(value) is str and value.startswith("#"):
+            return _lengthened(value, self[self._near[number]] if value[1] == "@" else "")
+        return value
+
+    def filled(self, form: Any, start: int) -> Any:
+        """A form with what fills it from that number on. Parts of it may be shared: copy them."""
+        if type(form) is dict:
+            if REF in form:
+                return self[start + form[REF]]
+            return {_unescaped(key): self.filled(item, start) for key, item in form.items()}
+        if type(form) is list:
+            return [self.filled(item, start) for item in form]
+        return form
+
+
+class SheetEntry(NamedTuple):
+    """One entry, and the numbers of what stands first in it and of what fills its form."""
+
+    said: Json
+    first: int
+    start: int
+
+    def form(self, forms: Mapping[str, Any]) -> Any:
+        form = self.said["f"]
+        return forms[form] if type(form) is str else form
+
+
+def ids_of(stored: Json) -> list[str]:
+    """The checkpoints of a document."""
+    if not is_sheet(stored):
+        return [stored["id"]]
+    slots = SheetSlots(stored)
+    return [slots[each.first] for each in slots.entries if "i" in each.said]
+
+
+def wrote(stored: Json, id: str, task: str) -> bool:
+    """Whether a document has what a task wrote."""
+    if not is_sheet(stored):
+        return False
+    ids, slots = ids_of(stored), SheetSlots(stored)
+    return any(
+        "of" in said and ids[said["of"]] == id and slots[first] == task
+        for said, first, _ in slots.entries
+    )
+
+
+def records_of(stored: Json, forms: Mapping[str, Any]) -> list[Json]:
+    """The checkpoints of a document with what their tasks wrote; copy what is given out."""
+    if not is_sheet(stored):
+        return [stored]
+    records: list[Json] = []
+    slots = SheetSlots(stored)
+    for entry in slots.entries:
+        said = entry.said
+        filled = slots.filled(entry.form(forms), entry.start)
+        if "of" in said:
+            ((path, written),) = filled.items()
+            for number, ((channel, value),) in enumerate(map(dict.items, written)):
+                write = TaskWrite(slots[entry.first], path, number, channel, value)
+                records[said["of"]]["writes"].append(write)
+            continue
+        id = slots[entry.first]
+        parent = slots[entry.first + 1] if "p" in said else records[-1]["id"]
+        filled |= {"id": id, "ns": stored.get("ns", ""), "parent": parent, "writes": []}
+        records.append(filled)
+    return records
+
+
+def parts_of(stored: Json, forms: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
+    """The new parts of lists: checkpoint, channel and part; copy what is given out."""
+    if not is_sheet(stored):
+        return
+    slots = SheetSlots(stored)
+    for entry in slots.entries:
+        if "i" not in entry.said:
+            continue
+        for channel, where in entry.form(forms)["values"].items():
+            if "new" in where:
+                part = slots.filled(where["new"], entry.start)
+                yield slots[entry.first], _unescaped(channel), part
+
+
+def use_of_writes(path: str, writes: Iterable[tuple[str, Any]]) -> FormUse:
+    """What a task wrote, in the order of its numbers."""
+    return use_of_form({path: [{channel: of_state(value)} for channel, value in writes]})

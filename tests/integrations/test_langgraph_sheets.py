@@ -1,0 +1,275 @@
+"""How the checkpoints of a run share a document, and what an older release has stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+from graphs import at, checkpoint, echo, said
+from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.graph import START, MessagesState, StateGraph
+
+import stateward
+from stateward.codec import encode
+from stateward.integrations.kept import langgraph, langgraph_sheets
+from stateward.integrations.kept import langgraph_names as names
+from stateward.integrations.kept.langgraph_sheets import (
+    Sheet,
+    records_of,
+    use_of_form,
+    use_of_writes,
+)
+from stateward.integrations.langgraph import StatewardSaver
+from stateward.ops import Commit, Fetch, List, Put
+
+STORED = Path(__file__).parent / "langgraph_thread.json"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[stateward.Store]:
+    async with stateward.open(url) as store:
+        yield store
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[stateward.Store]:
+    async with stateward.open("memory://") as store:
+        yield store
+
+
+async def documents(store: stateward.Store, thread: str, prefix: str = "") -> dict[str, str]:
+    entity = store._scope.entity("langgraph-thread", thread)
+    page = List("default", within=entity, prefix=prefix, limit=1000)
+    (listed,) = await store._scope.execute((page,))
+    return {name: value.json for name, value in listed.documents}  # type: ignore[union-attr]
+
+
+def answering(saver: Any, answer: str) -> Any:
+    builder = StateGraph(MessagesState)
+    builder.add_node("answer", lambda _: {"messages": [AIMessage(answer)]})
+    builder.add_edge(START, "answer")
+    return builder.compile(checkpointer=saver)
+
+
+# --- what a turn stores ---------------------------------------------------------------------
+
+
+async def test_each_text_of_a_turn_is_stored_once(store: stateward.Store) -> None:
+    graph = answering(StatewardSaver(store), "an answer " + "y" * 490)
+    for number in range(5):
+        question = f"question {number} " + "x" * 489
+        await graph.ainvoke({"messages": [HumanMessage(question)]}, at("t"))
+    kept = "".join((await documents(store, "t")).values())
+    for number in range(5):
+        assert kept.count(f"question {number} ") == 1
+    assert kept.count("an answer ") == 5
+
+
+async def test_a_turn_of_one_kilobyte_stores_less_than_two(store: stateward.Store) -> None:
+    graph = answering(StatewardSaver(store), "y" * 500)
+    sizes = []
+    for number in range(42):
+        await graph.ainvoke({"messages": [HumanMessage("x" * 500)]}, at("t"))
+        if number in (1, 21, 41):
+            kept = await documents(store, "t")
+            sizes.append(sum(len(name) + len(value) for name, value in kept.items()))
+    early, late = (sizes[1] - sizes[0]) / 20, (sizes[2] - sizes[1]) / 20
+    assert late < 1_900
+    assert late < 1.02 * early  # numbers get longer, nothing else
+
+
+async def test_every_checkpoint_shows_what_its_tasks_wrote(store: stateward.Store) -> None:
+    graph = answering(StatewardSaver(store), "y" * 500)
+    for _ in range(2):
+        await graph.ainvoke({"messages": [HumanMessage("x" * 500)]}, at("t"))
+    assert not await documents(store, "t", "w/")
+    fresh = answering(StatewardSaver(store), "")
+    history = [each async for each in fresh.aget_state_history(at("t"))]
+    results = [task.result for each in reversed(history) for task in each.tasks]
+    assert [result["messages"][0].content[0] for result in results] == ["x", "y", "x", "y"]
+    lengths = [len(each.values.get("messages", ())) for each in reversed(history)]
+    assert lengths == [0, 1, 2, 2, 3, 4]
+
+
+async def test_a_run_goes_on_from_the_middle_of_another(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
+    await echo(saver).ainvoke({"messages": [HumanMessage("one")]}, at("t"))
+    await echo(saver).ainvoke({"messages": [HumanMessage("two")]}, at("t"))
+    fresh = echo(StatewardSaver(store))
+    middle = [each async for each in fresh.aget_state_history(at("t"))][-2]
+    assert said(middle.values) == ["one"]
+    state = await fresh.ainvoke(None, middle.config)
+    assert said(state) == ["one", "you said: one"]
+    assert len([each async for each in fresh.aget_state_history(at("t"))]) > 6
+
+
+async def test_tasks_that_end_at_once_keep_all_that_they_wrote(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
+    config = await saver.aput(at("t"), checkpoint(0, {}, {}), {"source": "loop"}, {})
+    tasks = [f"task {number}" for number in range(20)]
+    await asyncio.gather(
+        *(saver.aput_writes(config, [("k", [task, "x" * 300])], task) for task in tasks)
+    )
+    for again in (saver, StatewardSaver(store)):
+        found = await again.aget_tuple(config)
+        assert found is not None
+        assert [value[0] for _, _, value in found.pending_writes or ()] == sorted(tasks)
+
+
+async def test_a_task_that_is_run_again_elsewhere_changes_nothing(store: stateward.Store) -> None:
+    first, second = StatewardSaver(store), StatewardSaver(store)
+    config = await first.aput(at("t"), checkpoint(0, {}, {}), {"source": "loop"}, {})
+    assert await second.aget_tuple(config) is not None
+    await first.aput_writes(config, [("k", "first")], "task")
+    await second.aput_writes(config, [("k", "second")], "task")
+    await first.aput_writes(config, [("k", "third")], "task")
+    found = await StatewardSaver(store).aget_tuple(config)
+    assert found is not None
+    assert found.pending_writes == [("task", "k", "first")]
+
+
+async def test_a_checkpoint_that_is_put_again_leaves_its_neighbours(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
+    new = [checkpoint(step, {"k": step}, {"k": str(step)}) for step in range(3)]
+    configs = [at("t")]
+    for each in new:
+        version = each["channel_versions"]
+        configs.append(await saver.aput(configs[-1], each, {"source": "loop"}, version))
+    assert len(await documents(store, "t", "c/")) == 1
+    await saver.aput_writes(configs[1], [("k", 7)], "task")
+    other = StatewardSaver(store, on_conflict="fork")
+    again = new[0] | {"channel_values": {"k": "again"}}
+    await other.aput(at("t"), again, {"source": "loop"}, {"k": "0"})
+    fresh = StatewardSaver(store)
+    found = [await fresh.aget_tuple(config) for config in configs[1:]]
+    assert [each and each.checkpoint["channel_values"]["k"] for each in found] == ["again", 1, 2]
+    assert found[0] is not None
+    assert found[0].pending_writes == [("task", "k", 7)]
+    assert len([each async for each in fresh.alist(at("t"))]) == 3
+
+
+async def test_a_thread_that_was_deleted_and_begun_anew_is_whole(store: stateward.Store) -> None:
+    first, second = StatewardSaver(store), StatewardSaver(store)
+    await answering(first, "y" * 500).ainvoke({"messages": [HumanMessage("x" * 500)]}, at("t"))
+    await second.adelete_thread("t")
+    new = checkpoint(0, {}, {}) | {"versions_seen": {}}
+    config = await second.aput(at("t"), new, {"source": "loop", "step": 0}, {})
+    assert await first.aget_tuple(config) is not None
+    await answering(first, "y" * 500).ainvoke({"messages": [HumanMessage("x" * 500)]}, at("t"))
+    found = await StatewardSaver(store).aget_tuple(at("t"))
+    assert found is not None
+    assert len(found.checkpoint["channel_values"]["messages"]) == 2
+
+
+# --- sheets ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"$": 0},
+        {"a": {"$=": 1}, "$": [{"$": 5}]},
+        "#u is no id",
+        "#7.89abcdef",
+        "000000000007.89abcdef",
+        "0000000000070.9abcdef",
+        "2026-11-18T00:34:57.532595+00:00",
+        "1826-11-18T00:34:57.532595+00:00",
+        "2026-13-45T99:34:57.532595+00:00",
+        "1f1e2e7e-1979-63c2-8146-b2e10e5b35b5",
+        ["x" * 30, "x" * 30, 1, 1.0, True, None],
+    ],
+)
+def test_whatever_fills_a_form_comes_back(value: Any) -> None:
+    record = {"versions": {}, "metadata": {"a": value, "b": [value]}, "values": {}, "checkpoint": 1}
+    sheet, forms = Sheet("", "first"), {}
+    for number, id in enumerate(("1f1e2e7e-1979-63c2-8146-b2e10e5b35b5", "plain")):
+        use = use_of_form(record)
+        forms[use.digest] = use.form
+        sheet = sheet.with_checkpoint(id, None, use, number == 0)
+        writes = use_of_writes("$", [("$", value), ("k", [value])])
+        forms[writes.digest] = writes.form
+        sheet = sheet.with_writes(id, "task", writes, number == 1)
+    for found in records_of(json.loads(sheet.text), json.loads(json.dumps(forms))):
+        assert json.dumps(found["metadata"]) == json.dumps(record["metadata"])
+        assert [(each.channel, each.value) for each in found["writes"]] == [
+            ("$", value),
+            ("k", [value]),
+        ]
+
+
+async def test_a_thousand_different_metadata_leave_few_forms(memory: stateward.Store) -> None:
+    saver, config = StatewardSaver(memory), at("t")
+    for number in range(150):
+        said: Any = {"source": "loop", f"key {number}": 1}
+        config = await saver.aput(config, checkpoint(number, {}, {}), said, {})
+    assert len(await documents(memory, "t", "f/")) <= 64
+    found = [each async for each in StatewardSaver(memory).alist(at("t"))]
+    assert [f"key {149 - number}" in each.metadata for number, each in enumerate(found)] == [
+        True
+    ] * 150
+
+
+async def test_two_forms_with_one_digest_are_kept_apart(
+    memory: stateward.Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(langgraph_sheets, "blake2b", lambda *_, **__: blake2b(b"", digest_size=6))
+    graph = answering(StatewardSaver(memory), "y" * 500)
+    for _ in range(2):
+        await graph.ainvoke({"messages": [HumanMessage("x" * 500)]}, at("t"))
+    assert len(await documents(memory, "t", "f/")) == 1
+    fresh = answering(StatewardSaver(memory), "")
+    history = [each async for each in fresh.aget_state_history(at("t"))]
+    assert len(history[0].values["messages"]) == 4
+    assert len(history) == 6
+
+
+# --- what an older release has stored -------------------------------------------------------
+
+
+async def _planted(store: stateward.Store) -> dict[str, Any]:
+    kept: dict[str, Any] = json.loads(STORED.read_text())
+    entity = store._scope.entity("langgraph-thread", "t")
+    puts = tuple(Put(name, encode(value, "it")) for name, value in kept.items())
+    await store._scope.execute((Commit(entity, "planted", puts),))
+    return kept
+
+
+async def test_a_thread_of_an_older_release_is_read_and_goes_on(store: stateward.Store) -> None:
+    kept = await _planted(store)
+    assert sum(name.startswith("c/") for name in kept) == 6
+    graph = echo(StatewardSaver(store))
+    before = [each async for each in graph.aget_state_history(at("t"))]
+    texts = ["one " + "x" * 300, f"you said: one {'x' * 300}", "two", "you said: two"]
+    assert [said(each.values) if each.values else [] for each in reversed(before)] == [
+        texts[:count] for count in (0, 1, 2, 2, 3, 4)
+    ]
+    assert [len(each.tasks) for each in before] == [0, 1, 1, 0, 1, 1]
+    state = await graph.ainvoke({"messages": [HumanMessage("three")]}, at("t"))
+    assert said(state) == [*texts, "three", "you said: three"]
+    fresh = echo(StatewardSaver(store))
+    assert said((await fresh.aget_state(at("t"))).values) == said(state)
+    assert len([each async for each in fresh.aget_state_history(at("t"))]) == 9
+    await StatewardSaver(store).aprune(["t"])
+    assert said((await echo(StatewardSaver(store)).aget_state(at("t"))).values) == said(state)
+
+
+async def test_the_command_line_reads_both(store: stateward.Store) -> None:
+    await _planted(store)
+    await echo(StatewardSaver(store)).ainvoke({"messages": [HumanMessage("z" * 400)]}, at("t"))
+    entity = store._scope.entity("langgraph-thread", "t")
+    (fetched,) = await store._scope.execute((Fetch(entity, all_documents=True),))
+    values = fetched.documents  # type: ignore[union-attr]
+    total, found = langgraph.messages(
+        lambda *names: {n: values[n] for n in names if n in values}, 5
+    )
+    assert total == 6
+    assert [each.number for each in found] == [2, 3, 4, 5, 6]
+    assert found[-1].message["data"]["content"] == "you said: " + "z" * 400
+    assert len([*langgraph.checkpoints(values)]) == 9
+    assert names.head("") in values
