@@ -65,7 +65,6 @@ CREATE TABLE log (
 );
 CREATE UNIQUE INDEX log_by_seq ON log (entity, life, seq);
 CREATE INDEX log_by_key ON log (entity, life, key, seq) WHERE key IS NOT NULL;
-CREATE INDEX log_by_op ON log (op) WHERE op IS NOT NULL;
 
 -- One row a document.
 CREATE TABLE documents (
