@@ -31,6 +31,7 @@ AnyMessage = Mapping[str, object] | Dataclass | msgspec.Struct
 _encoder = msgspec.json.Encoder()
 _sorting = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder()
+_NAMES, _FLAT = frozenset((str,)), frozenset((str, int, bool, type(None)))
 _marks = msgspec.json.Decoder(tuple[float | int | None, str, str])
 
 MAX_DEPTH = 200
@@ -56,7 +57,8 @@ class Limits(msgspec.Struct, frozen=True):
 
 def encode(value: Any, what: str) -> str:
     """The JSON text of `value`, or `InvalidInput` naming the place that is not JSON."""
-    _check(value, what, 0)
+    if not _is_flat(value):
+        _check(value, what, 0)
     try:
         return _encoder.encode(value).decode()
     except UnicodeEncodeError as error:
@@ -343,6 +345,17 @@ def _damaged(error: Exception) -> SchemaError:
 
 def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode())
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether it is an object of words and whole numbers, as most messages are: all in C."""
+    if type(value) is not dict:
+        return False
+    try:
+        values, names = map(type, value.values()), map(type, value)
+        return _FLAT.issuperset(values) and _NAMES.issuperset(names)
+    except TypeError:  # of a class that cannot be hashed
+        return False
 
 
 def _check(value: Any, what: str, depth: int) -> None:

@@ -214,7 +214,7 @@ _drawn: list[str] = []
 _rounds = count(int.from_bytes(os.urandom(2), "big"))  # two processes begin apart
 
 
-def _digits(data: bytes) -> str:
+def _digits(data: bytes | bytearray) -> str:
     return b2a_base64(data, newline=False).translate(_IN_ORDER).decode("ascii")
 
 
@@ -225,13 +225,13 @@ def _time_digits(milliseconds: int) -> str:
 
 def _draw() -> str:
     """Eight digits, and the next ones greater: 16 bits of a count, then 32 of chance."""
-    first, chance = next(_rounds) * _DRAWN, os.urandom(4 * _DRAWN)
-    ends = (
-        (first + at & 0xFFFF).to_bytes(2, "big") + chance[4 * at : 4 * at + 4]
-        for at in range(_DRAWN)
-    )
-    digits = _digits(b"".join(ends))
-    _drawn.extend(digits[at : at + 8] for at in range(8 * (_DRAWN - 1), 0, -8))
+    high, low = divmod(next(_rounds) * _DRAWN & 0xFFFF, 256)  # low + _DRAWN <= 256: no carry
+    chance, ends = os.urandom(4 * _DRAWN), bytearray(6 * _DRAWN)
+    ends[0::6], ends[1::6] = bytes([high]) * _DRAWN, bytes(range(low, low + _DRAWN))
+    for at in range(4):
+        ends[2 + at :: 6] = chance[at::4]
+    digits = _digits(ends)
+    _drawn.extend([digits[at : at + 8] for at in range(8 * (_DRAWN - 1), 0, -8)])
     return digits[:8]
 
 

@@ -60,6 +60,8 @@ class Coalescer:
         It ends the wait for others; a round trip that this thread itself leads is given up by
         the engine, where there is a network in between.
         """
+        if len(ops) == 1 and isinstance(ops[0], WRITES):
+            return self._writes.execute(ops, deadline)
         writes = [op for op in ops if isinstance(op, WRITES)]
         if not writes:
             if self._inline:

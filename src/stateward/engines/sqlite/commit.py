@@ -7,24 +7,16 @@ any number of sessions, in any number of processes, may work on one file.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from functools import lru_cache
 
 import msgspec
 
-from stateward.engine import (
-    CALL_SECONDS,
-    GRACE,
-    KEY_SECONDS,
-    KEYS_KEPT,
-    MINUTE,
-    OPS_KEPT,
-    OPS_MOST,
-    OPS_SECONDS,
-)
+from stateward.engine import GRACE, KEY_SECONDS, MINUTE
 from stateward.engines.rules import blocks, extend, grant, is_fenced, is_held, released
-from stateward.engines.sqlite.fast import FORGET_EVERY, Appends
+from stateward.engines.sqlite.fast import Columns
 from stateward.engines.sqlite.fetch import sql
-from stateward.engines.sqlite.outcomes import Row
+from stateward.engines.sqlite.op_memory import OpMemory
+from stateward.engines.sqlite.outcomes import INDEXED, Row
 from stateward.engines.sqlite.restore import restore
 from stateward.engines.sqlite.sweep import sweep
 from stateward.ops import (
@@ -40,12 +32,10 @@ from stateward.ops import (
     Delete,
     DocumentAt,
     Drop,
-    Duplicate,
     Fence,
     Fenced,
     Head,
     Held,
-    KeyReused,
     Lease,
     LogAt,
     NotDroppedSince,
@@ -63,46 +53,17 @@ from stateward.ops import (
     Unheld,
     Value,
     Write,
-    digest_of,
 )
 
-_encode = msgspec.json.Encoder().encode
-_decode_applied = msgspec.json.Decoder(Applied).decode
 
-
-class KeptOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a row of `ops` says of an outcome that its columns do not.
-
-    The documents' versions come in the order of the writes: whoever repeats a commit names them.
-    """
-
-    stamp: str = ""
-    documents: tuple[int, ...] = ()
-    lease: Lease | None = None
-    created: bool = False
-
-
-_decode_kept = msgspec.json.Decoder(KeptOutcome).decode
-
-
-def _first_outcome(commit: Commit, version: int, at: float, rest: str | None) -> Applied:
-    """The outcome of an op that is known."""
-    if rest is None:
-        return Applied(version, commit.op, at)
-    if rest.startswith('{"type"'):  # as older releases wrote it
-        return _decode_applied(rest)
-    kept = _decode_kept(rest)
-    names = (write.name for write in commit.writes if isinstance(write, Put | Delete))
-    documents = dict(zip(names, kept.documents, strict=False))
-    return Applied(version, kept.stamp, at, documents, kept.lease, kept.created)
-
-
-class Session(Appends):
+class Session(OpMemory):
     """Reads and writes on a connection. Transactions of writes are the caller's (`file.py`)."""
 
     def write(self, ops: Sequence[Commit | Sweep], now: float) -> list[Outcome]:
         """Commits and sweeps, inside a transaction."""
-        done = self.append_many(ops, now) if len(ops) > 1 else [self.append_alone(ops[0], now)]
+        if len(ops) == 1:
+            return [self.append_alone(ops[0], now) or self._change(ops[0], now)]
+        done = self.append_many(ops, now)
         return [outcome or self._change(op, now) for op, outcome in zip(ops, done, strict=True)]
 
     def _change(self, op: Commit | Sweep, now: float) -> Outcome:
@@ -124,7 +85,7 @@ class Session(Appends):
         if row is not None:
             if commit.reading and exists:
                 before = self._documents(row.id, row.life, commit.reading)
-            known = self._known(row, exists, commit, before, now)
+            known = self.known(row, exists, commit, before, now)
             if known is not None:
                 return known
         if commit.checks:
@@ -136,42 +97,25 @@ class Session(Appends):
                 held = _refuse_lease(row, exists, write, before, now)
                 if held is not None:
                     return held
-        if row is None:
-            args = (*commit.entity, commit.owner or "", now, now)
-            ((id_,),) = self.rows(sql.insert_head + " RETURNING id", args)
-            row = Row(id_)
-        elif not exists:
-            self._begin_life(row, now)
+        is_new = row is None
+        row = row or self._insert(commit, now)
+        indexed = row.indexed()
         first = commit.writes[0]
+        if not is_new and (not exists or type(first) is Drop):
+            self._begin_life(row, now)
         if type(first) is Drop:
-            if exists:
-                self._begin_life(row, now)
-            return self._drop(row, commit, before, now)
+            return self._drop(row, indexed, commit, before, now)
         if type(first) is Restore:
-            return self._restore(row, exists, first, before, now)
-        return self._apply(row, exists, commit, before, now)
+            return self._restore(row, indexed, exists, first, before, now)
+        return self._apply(row, indexed, exists, commit, before, now)
 
-    def _known(
-        self, row: Row, exists: bool, commit: Commit, before: dict[str, Value], now: float
-    ) -> Duplicate | KeyReused | None:
-        rows = self.rows(sql.known_op, (row.id, commit.op, row.life, row.restored))
-        if rows:
-            version, at, rest = rows[0]
-            first = _first_outcome(commit, version, at, rest)
-            return Duplicate(first, True, row.head(exists), before)
-        for write in commit.writes:
-            if type(write) is not Append or write.key is None or not exists:
-                continue
-            rows = self.rows(sql.by_key, (row.id, row.life, write.key))
-            if not rows:
-                continue
-            seq, op, digest, at = rows[0]
-            if at <= now - KEY_SECONDS or seq <= row.version - KEYS_KEPT:
-                continue
-            if digest == digest_of(write.bodies):
-                return Duplicate(Applied(seq, op, at), False, row.head(exists), before)
-            return KeyReused(write.key, seq, row.head(exists), before)
-        return None
+    def _insert(self, commit: Commit, now: float) -> Row:
+        """A new entity, with all that indexes cover as this commit most likely leaves it."""
+        row = Row(0, commit.owner or "", touched=int(now // MINUTE))
+        row.set_expiry(None if commit.retain is None else now + commit.retain)
+        args = (*commit.entity, row.owner, row.sweep_at, row.touched, now, now)
+        ((row.id,),) = self.rows(sql.insert_head, args)
+        return row
 
     def _refuse(
         self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value], now: float
@@ -193,18 +137,26 @@ class Session(Appends):
                 return Conflict(check, head, values)
         return None
 
-    def _drop(self, row: Row, commit: Commit, before: dict[str, Value], now: float) -> Applied:
+    def _drop(
+        self, row: Row, indexed: Columns, commit: Commit, before: dict[str, Value], now: float
+    ) -> Applied:
         self.run(sql.forget_names, (row.id,))
         row.expires = 0.0
         row.sweep_at = now + GRACE
         row.updated = row.dropped = now
         row.touched = None
-        self._remember(row, commit.op, Applied(0, "", now), now)
-        self._save(row, None)
+        self.remember(row, commit.op, Applied(0, "", now), now)
+        self._save(row, indexed)
         return Applied(0, "", now, values=before)
 
     def _restore(
-        self, row: Row, exists: bool, write: Restore, before: dict[str, Value], now: float
+        self,
+        row: Row,
+        indexed: Columns,
+        exists: bool,
+        write: Restore,
+        before: dict[str, Value],
+        now: float,
     ) -> Applied:
         head = write.head
         if exists and not write.continued:
@@ -219,18 +171,18 @@ class Session(Appends):
         row.set_lease(Lease(max(row.token, head.token), "", "", 0.0, 0.0))
         row.set_expiry(head.expires)
         row.live += restore(self.run, sql, row.id, row.life, write)
-        self._save(row, None)
+        self._save(row, indexed)
         return Applied(head.version, head.stamp, now, created=not exists, values=before)
 
     def _apply(
         self,
         row: Row,
+        indexed: Columns,
         exists: bool,
         commit: Commit,
         before: dict[str, Value],
         now: float,
     ) -> Applied:
-        indexed = row.indexed() if exists else None
         if not exists:
             row.created = now
             row.owner = commit.owner or ""
@@ -240,7 +192,7 @@ class Session(Appends):
 
         if exists and len(commit.writes) == 1 and type(commit.writes[0]) is Append:
             self._append(row, commit.writes[0], commit.op, now)
-            self._remember(row, commit.op, None, now)
+            self.remember(row, commit.op, None, now)
             if row.indexed() == indexed:
                 args = (row.expires, now, row.version, row.stamp, row.live, row.commits, row.id)
                 self.run(sql.save_appended, args)
@@ -255,7 +207,7 @@ class Session(Appends):
             self._write(row, write, commit.op, documents, now)
         lease = row.lease() if held else None
         outcome = Applied(row.version, row.stamp, now, documents, lease, not exists)
-        self._remember(row, commit.op, outcome, now)
+        self.remember(row, commit.op, outcome, now)
         if version <= row.restored and type(commit.writes[0]) is not Append:
             row.restored = row.version  # so nobody looks for these ops when the entries go
         self._save(row, indexed)
@@ -295,6 +247,8 @@ class Session(Appends):
             _set_head(row, write, now)
 
     def _append(self, row: Row, write: Append, op: str, now: float) -> None:
+        if op < row.stamp and row.tells_ops():
+            self.file_ops(row, now)
         self.insert_entries(row.id, row.life, row.version, write, op, now)
         row.version += len(write.bodies)
         row.live += len(write.bodies)
@@ -302,24 +256,14 @@ class Session(Appends):
         row.restart_retention(now)
 
     def _begin_life(self, row: Row, now: float) -> None:
-        self._keep_ops(row, row.version, now)
+        self.keep_ops(row, row.version, now)
         row.begin_life()
-
-    def _keep_ops(self, row: Row, upto: int, now: float) -> None:
-        """Remember appends apart from their entries up to here, which are about to go."""
-        since = max(row.base, row.restored)
-        if upto <= since:
-            return
-        entries = (row.commits, row.id, row.life, since, upto)
-        self.run(sql.keep_last_ops, (*entries, OPS_KEPT))
-        self.run(sql.keep_recent_ops, (*entries, OPS_MOST, now - OPS_SECONDS))
-        self.run(sql.keep_recent_ops, (*entries, -1, now - CALL_SECONDS))  # however many
 
     def _trim(self, row: Row, upto: int, now: float) -> None:
         if upto <= row.base:
             return
         stamp = self._stamp_at(row, upto) or ""
-        self._keep_ops(row, upto, now)
+        self.keep_ops(row, upto, now)
         removed = upto - row.base
         if row.live != row.version - row.base:  # some were removed before
             ((removed,),) = self.rows(sql.count_upto, (row.id, row.life, upto))
@@ -328,26 +272,22 @@ class Session(Appends):
         row.base, row.base_stamp = upto, stamp
         row.live -= removed
 
-    def _remember(self, row: Row, op: str, outcome: Applied | None, now: float) -> None:
-        """Keep the op. `None` stands for a plain append, of which the log says all."""
-        row.commits += 1
-        n = row.commits
-        if outcome is not None:
-            versions = tuple(outcome.documents.values())
-            kept = KeptOutcome(outcome.stamp, versions, outcome.lease, outcome.created)
-            rest = _encode(kept).decode()
-            self.run(sql.remember_op, (row.id, op, n, now, row.version, rest))
-        if n % FORGET_EVERY == 0:
-            bounds = (n - OPS_KEPT, now - CALL_SECONDS, now - OPS_SECONDS, n - OPS_MOST)
-            self.run(sql.forget_ops, (row.id, *bounds))
+    def _save(self, row: Row, indexed: Columns) -> None:
+        """`indexed` is what is stored of the columns that indexes cover."""
+        columns, head = row.indexed(), msgspec.structs.astuple(row)[8:]
+        changed = [n for n, old in enumerate(indexed) if columns[n] != old]
+        self.run(_save(*changed), (*[columns[n] for n in changed], *head, row.id))
 
-    def _save(self, row: Row, indexed: tuple[Any, ...] | None) -> None:
-        if row.indexed() != indexed:
-            self.run(sql.save_indexed, (*row.indexed(), row.id))
-        self.run(sql.save_head, (*msgspec.structs.astuple(row)[8:], row.id))
+
+@lru_cache
+def _save(*numbers: int) -> str:
+    """With these columns besides: SQLite writes every index of a column that it is told to set."""
+    columns = "".join(f"{INDEXED[number]} = ?, " for number in numbers)
+    return str(sql.save_head).replace("SET ", f"SET {columns}", 1)
 
 
 # --- the rules that need no SQL ---------------------------------------------------------
+
 
 _LEASE_WRITES = frozenset({Acquire, Renew, Release})
 

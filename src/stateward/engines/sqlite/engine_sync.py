@@ -59,18 +59,24 @@ class SqliteEngine:
             self._writer.close()
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
+        if len(ops) == 1:
+            return self._write(ops, deadline) if isinstance(ops[0], WRITES) else self._read(ops)
         writes = [op for op in ops if isinstance(op, WRITES)]
         if not writes:
             return self._read(ops)
+        if len(writes) == len(ops):
+            return self._write(ops, deadline)
+        written = iter(self._write(writes, deadline))
+        read = iter(self._read([op for op in ops if not isinstance(op, WRITES)]))
+        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+
+    def _write(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         with self._writing:
-            written = iter(self._writer.write(writes, deadline))
+            written = self._writer.write(ops, deadline)  # type: ignore[arg-type]
             self._checkpoints.consider(self._writer.wal_pages)
             if self._checkpoints.end_is_due():
                 self._writer.end_checkpoint()
-        if len(writes) == len(ops):
-            return list(written)
-        read = iter(self._read([op for op in ops if not isinstance(op, WRITES)]))
-        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+        return written
 
     def _read(self, ops: Sequence[Op]) -> list[Outcome]:
         # The writer's own cache survives its commits; every other connection's is outdated by them.

@@ -1,7 +1,8 @@
 """The fast path: messages added to conversations that exist, for a whole batch in a few statements.
 
 Whatever else an append may meet (a new conversation, an op that may be known, an expiry that an
-index has to follow) is left to `commit.py`, with nothing written.
+index has to follow) is left to `commit.py`, with nothing written. Ops are drawn in the order of
+time: one that is greater than all before it is new, and nobody has to look for it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,6 @@ from stateward.ops import (
 
 FORGET_EVERY = 256  # commits of an entity between two looks at its remembered ops
 NAMES_AT_ONCE = (8, 64)  # entities that one statement looks for: few sizes, few statements
-NEWER_OPS = 64  # of others, that are looked at before each op is looked for by itself
 
 Columns = tuple[Any, ...]
 
@@ -50,7 +50,13 @@ class Appends(Reads):
             return saved
         id_, _, _, touched, life, _, _, version, *_ = rows[0]
         write: Append = commit.writes[0]  # type: ignore[assignment]
-        self.insert_entries(id_, life, version, write, commit.op, now)
+        bodies = write.bodies
+        if len(bodies) == 2 and write.note is None:
+            first = (id_, life, version + 1, now, bodies[0])
+            last = (id_, life, version + 2, now, commit.op, None, None, bodies[1])
+            self.run(sql.append_two, first + last)
+        else:
+            self.insert_entries(id_, life, version, write, commit.op, now)
         self.run(sql.save_appended, saved)
         if touched != now // MINUTE:
             self.run(sql.save_touched, (int(now // MINUTE), id_))
@@ -62,13 +68,12 @@ class Appends(Reads):
         plain: list[tuple[int, Commit]] = [(n, op) for n, op in enumerate(ops) if is_plain(op)]
         if not plain:
             return outcomes
-        names = [op.op for _, op in plain]
-        known = self._may_be_known(names)
-        heads = self._heads_of([op.entity for _, op in plain], min(names))
+        least = min([op.op for _, op in plain])
+        heads = self._heads_of([op.entity for _, op in plain], least)
         minute, turns, saves, touches = int(now // MINUTE), [], [], []
         for number, commit in plain:
             head = heads.pop(commit.entity, None)  # a second commit to it goes the other way
-            if head is None or commit.op in known:
+            if head is None:
                 continue
             saved = after_append(commit, head, now)
             if saved is None or isinstance(saved, NotYours):
@@ -107,14 +112,6 @@ class Appends(Reads):
                     found[Entity(namespace, kind, row[0])] = row[1:]
         return found
 
-    def _may_be_known(self, ops: Sequence[str]) -> set[str]:
-        """Those that the log may have; all, where that would take long to tell.
-
-        Ops are drawn in the order of time: of others hardly any is newer than the oldest of these.
-        """
-        newer = {op for (op,) in self.rows(sql.ops_between, (min(ops), max(ops), NEWER_OPS))}
-        return set(ops) if len(newer) == NEWER_OPS else newer.intersection(ops)
-
     def insert_entries(
         self, id_: int, life: int, version: int, write: Append, op: str, now: float
     ) -> None:
@@ -148,7 +145,7 @@ def is_plain(op: Op) -> TypeGuard[Commit]:
 
 def after_append(commit: Commit, head: Columns, now: float) -> Columns | NotYours | None:
     """What `save_appended` is given; None if more has to be known, or to be saved, than this."""
-    id_, owner, sweep_at, _, _, retain, expires, version, live, commits, until, known = head
+    id_, owner, sweep_at, _, _, retain, expires, version, live, commits, until, stamp, known = head
     if expires is not None and expires <= now:
         return None
     if commit.owner is not None and commit.owner != owner:
@@ -158,7 +155,7 @@ def after_append(commit: Commit, head: Columns, now: float) -> Columns | NotYour
         if sweep_at is None or not 0 <= expires + GRACE - sweep_at <= GRACE / 10:
             return None
     n, count = commits + 1, len(commit.writes[0].bodies)  # type: ignore[union-attr]
-    if known or n % FORGET_EVERY == 0:
+    if commit.op <= stamp or known or n % FORGET_EVERY == 0:
         return None
     return (expires, now, version + count, commit.op, live + count, n, id_)
 

@@ -12,6 +12,7 @@ from stateward.engines.rules import masked
 from stateward.ops import Head, Lease
 
 HEAD_COLUMNS = 20  # that `head_of` takes
+INDEXED = ("owner", "status", "label", "due", "sweep_at", "stale", "touched")
 
 
 def head_of(columns: Sequence[Any]) -> Head:
@@ -53,6 +54,10 @@ class Row(msgspec.Struct):
 
     def exists(self, now: float) -> bool:
         return self.expires is None or now < self.expires
+
+    def tells_ops(self) -> bool:
+        """Whether any op is known by its entry alone."""
+        return self.version > max(self.base, self.restored)
 
     def lease(self) -> Lease | None:
         """The last grant, released or not; None if there never was one."""
@@ -112,5 +117,6 @@ class Row(msgspec.Struct):
             self.sweep_at = expires + GRACE
 
     def indexed(self) -> tuple[Any, ...]:
+        """The columns that indexes cover, as `INDEXED` names them."""
         own = (self.owner, self.status, self.label, self.due, self.sweep_at)
         return (*own, self.stale, self.touched)

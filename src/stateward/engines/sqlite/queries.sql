@@ -37,41 +37,29 @@ WITH RECURSIVE found(namespace) AS (
 SELECT namespace FROM found WHERE namespace IS NOT NULL;
 
 -- name: insert_head
-INSERT INTO entities (namespace, kind, name, owner, created, updated) VALUES (?, ?, ?, ?, ?, ?);
-
--- name: save_indexed
--- The columns that indexes cover; saved only when one of them changed.
-UPDATE entities SET owner = ?, status = ?, label = ?, due = ?, sweep_at = ?, stale = ?,
-    touched = ?
-WHERE id = ?;
+-- With what indexes cover: to set it later would write all of them twice.
+INSERT INTO entities (namespace, kind, name, owner, sweep_at, touched, created, updated)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id;
 
 -- name: save_head
--- All other columns: no index is touched.
+-- All columns that no index covers; the caller adds those of the others that have changed.
 UPDATE entities SET life = ?, retain = ?, expires = ?, created = ?, updated = ?, version = ?,
     stamp = ?, base = ?, base_stamp = ?, live = ?, commits = ?, dropped = ?, token = ?, nonce = ?,
     holder = ?, granted = ?, until = ?, restored = ?
 WHERE id = ?;
 
 -- name: head_to_append
--- What a plain append needs to know; the last column says whether its op may be known already. That
--- of an append stands in the log, and in `ops` once its entry is gone. The + keeps the planner from
--- walking through the whole conversation instead.
-SELECT id, owner, sweep_at, touched, life, retain, expires, version, live, commits, until,
-       EXISTS (SELECT 1 FROM log l WHERE l.op = ?4 AND +l.entity = e.id)
-       OR CASE WHEN life > 0 OR base > 0 THEN
-           EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?4) ELSE 0 END
+-- What a plain append needs to know; the last column says whether its op is in `ops`.
+SELECT id, owner, sweep_at, touched, life, retain, expires, version, live, commits, until, stamp,
+       EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?4)
 FROM entities e WHERE namespace = ?1 AND kind = ?2 AND name = ?3;
 
 -- name: heads_to_append
--- The same for several: the caller adds the names, and asks the log for their ops apart. The last
--- column says whether any of these ops, of which this is the least, may be in `ops`.
-SELECT name, id, owner, sweep_at, touched, life, retain, expires, version, live, commits, until,
-       CASE WHEN life > 0 OR base > 0 THEN
-           EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op >= ?3) ELSE 0 END
+-- The same for several: the caller adds the names. The last column says whether any of their ops, of
+-- which this is the least, may be in `ops`.
+SELECT name, id, owner, sweep_at, touched, life, retain, expires, version, live, commits, until, stamp,
+       EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op >= ?3)
 FROM entities e WHERE namespace = ?1 AND kind = ?2 AND name IN;
-
--- name: ops_between
-SELECT op FROM log WHERE op >= ? AND op <= ? LIMIT ?;
 
 -- name: save_appended
 -- What a plain append changes.
@@ -209,10 +197,15 @@ RETURNING version;
 DELETE FROM documents WHERE entity = ? AND life = ? AND name = ?;
 
 -- name: known_op
--- What is known of an op: its own row, or the last entry of the append it was.
-SELECT version, at, rest FROM ops WHERE entity = ?1 AND op = ?2
-UNION ALL
-SELECT seq, at, NULL FROM log WHERE op = ?2 AND +entity = ?1 AND life = ?3 AND seq > ?4;
+SELECT version, at, rest FROM ops WHERE entity = ? AND op = ?;
+
+-- name: op_at
+-- The append that ended with this entry, as `known_op` tells it.
+SELECT seq, at, NULL FROM log WHERE entity = ? AND life = ? AND seq = ? AND op = ?;
+
+-- name: save_filed
+-- Every op that still counts is in `ops` now.
+UPDATE entities SET restored = ? WHERE id = ?;
 
 -- name: remember_op
 -- Replaces what a trim in the same commit has kept of it.

@@ -93,7 +93,7 @@ class Writer:
             number = connection.system_errno
             self.close()  # what became of it is unknown: start anew from the file
             raise self._file.explain(error, "unknown", number) from error
-        if any(type(outcome) is Swept and not outcome.more for outcome in outcomes):
+        if Swept in map(type, outcomes) and _has_swept(outcomes):
             self._empty_wal(connection)
         elif self.wal_pages > CHECKPOINT_AT_ONCE:
             checkpoint(connection)
@@ -144,16 +144,23 @@ class Writer:
 
     def _begin(self, connection: apsw.Connection, deadline: float | None) -> None:
         world = self._file.world
-        end = world.monotonic() + BUSY_SECONDS
-        if deadline is not None:
-            end = min(end, deadline)
+        end: float | None = None
         while True:
             try:
                 self._session.run("BEGIN IMMEDIATE")
                 return
             except apsw.BusyError as error:
-                if world.monotonic() > end:
+                now = world.monotonic()
+                if end is None:
+                    end = now + BUSY_SECONDS
+                    end = end if deadline is None else min(end, deadline)
+                if now > end:
                     raise self._file.explain(error, "no") from error
                 world.block(RETRY * (0.1 + world.random()))
             except apsw.Error as error:
                 raise self._file.explain(error, "no", connection.system_errno) from error
+
+
+def _has_swept(outcomes: Sequence[Outcome]) -> bool:
+    """Whether a sweep has ended."""
+    return any(type(outcome) is Swept and not outcome.more for outcome in outcomes)

@@ -39,7 +39,7 @@ CREATE TABLE entities (
     holder     TEXT NOT NULL DEFAULT '',
     granted    REAL NOT NULL DEFAULT 0,
     until      REAL NOT NULL DEFAULT 0,
-    restored   INTEGER NOT NULL DEFAULT 0,  -- entries up to here came from a backup, not from commits
+    restored   INTEGER NOT NULL DEFAULT 0,  -- entries up to here say nothing of ops: see below
     touched    INTEGER                      -- the minute of `updated`; NULL: dropped
 );
 CREATE UNIQUE INDEX entities_by_name ON entities (namespace, kind, name);
@@ -75,7 +75,6 @@ CREATE TABLE log (
 );
 CREATE UNIQUE INDEX log_by_seq ON log (entity, life, seq);
 CREATE INDEX log_by_key ON log (entity, life, key, seq) WHERE key IS NOT NULL;
-CREATE INDEX log_by_op ON log (op) WHERE op IS NOT NULL;
 
 -- One row a document.
 CREATE TABLE documents (
@@ -92,8 +91,9 @@ CREATE TABLE documents (
 CREATE UNIQUE INDEX documents_by_name ON documents (entity, life, name);
 
 -- The ops an entity has applied, so that a retried call gets its first answer: all but those of
--- plain appends, which the log itself tells until their entries go. `rest` holds the outcome where
--- it is more than "the log has this version now".
+-- plain appends, which the log itself tells until their entries go, or until one comes out of
+-- order: entities.restored says up to which entry nothing has to be looked for in the log. `rest`
+-- holds the outcome where it is more than "the log has this version now".
 CREATE TABLE ops (
     entity  INTEGER NOT NULL,
     op      TEXT NOT NULL,
