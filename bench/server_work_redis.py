@@ -45,16 +45,20 @@ class CountedServer(RedisServer):
         return ["valgrind", "-q", "--tool=callgrind", out, *super().command()]
 
     def counted(self, work: Callable[[], None]) -> int:
-        self._control("--zero")
+        self.control("--zero")
         work()
-        self._control("--dump")
+        return self.dumped()
+
+    def dumped(self) -> int:
+        """The instructions since they were last set to zero."""
+        self.control("--dump")
         dumps = sorted(self.folder.glob("counted.*"), key=lambda path: int(path.suffix[1:]))
         for line in dumps[-1].read_text().splitlines():
             if line.startswith("totals:"):
                 return int(line.split()[1])
         raise RuntimeError("callgrind has counted nothing")
 
-    def _control(self, word: str) -> None:
+    def control(self, word: str) -> None:
         subprocess.run(["callgrind_control", word, str(self.pid)], check=True, capture_output=True)
 
 

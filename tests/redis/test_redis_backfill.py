@@ -1,4 +1,7 @@
-"""A store that was filled before there was an index of what was touched last lists all it has."""
+"""A store that was filled before there was an index of what was touched last lists all it has.
+
+That is one server; a cluster of before is in `test_redis_spread.py`.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,6 @@ from urllib.parse import quote
 
 import pytest
 from servers.redis import RedisServer
-from servers.redis_cluster import RedisCluster
 
 import stateward
 from stateward.engines.redis import backfill
@@ -35,7 +37,7 @@ async def commit(engine: RedisEngine, namespace: str, id: str, write: Any, **mor
     await engine.execute([Commit(entity, WORLD.new_op(), (write,), **more)])
 
 
-async def fill(server: RedisServer | RedisCluster, namespace: str, count: int) -> None:
+async def fill(server: RedisServer, namespace: str, count: int) -> None:
     """As an older release left it: in every index but those of what was touched."""
     engine = engine_on(server.url)
     await engine.open()
@@ -44,10 +46,9 @@ async def fill(server: RedisServer | RedisCluster, namespace: str, count: int) -
         await commit(engine, namespace, f"{number:04}", Append(("{}",)), owner=owner)
     await commit(engine, namespace, "0000", Drop())
     await engine.close()
-    for node in server.nodes if isinstance(server, RedisCluster) else (server,):
-        for name in node.ask("KEYS", "stateward:*").decode().split("\r\n"):
-            if f"{{{quote(namespace)}" in name and (":touched" in name or ":owners:" in name):
-                node.ask("DEL", name)
+    for name in server.ask("KEYS", "stateward:*").decode().split("\r\n"):
+        if f"{{{quote(namespace)}" in name and (":touched" in name or ":owners:" in name):
+            server.ask("DEL", name)
 
 
 def newest(namespace: str, owner: str | None = None, limit: int = 1000) -> List:
@@ -69,10 +70,10 @@ def numbers(*wanted: int, count: int) -> set[str]:
     return {f"{n:04}" for n in range(1, count) if n % 3 in wanted}
 
 
-async def see_all(server: RedisServer | RedisCluster, namespace: str) -> None:
-    count = 40
-    await fill(server, namespace, count)
-    engine = engine_on(server.url)
+async def test_an_old_store_lists_all_it_has(valkey: RedisServer) -> None:
+    namespace, count = "old", 40
+    await fill(valkey, namespace, count)
+    engine = engine_on(valkey.url)
     await engine.open()
     try:
         for number, user in enumerate(USERS):
@@ -83,14 +84,6 @@ async def see_all(server: RedisServer | RedisCluster, namespace: str) -> None:
     finally:
         await engine.purge(namespace)
         await engine.close()
-
-
-async def test_an_old_store_lists_all_it_has(valkey: RedisServer) -> None:
-    await see_all(valkey, "old")
-
-
-async def test_so_does_an_old_cluster(cluster: RedisCluster) -> None:
-    await see_all(cluster, "old")
 
 
 async def test_counts_alone_are_right_too(valkey: RedisServer) -> None:
@@ -114,17 +107,17 @@ async def test_a_large_one_is_entered_by_several_listings_and_a_user_sees_all_at
     monkeypatch.setattr(backfill, "TOGETHER", 5)
     monkeypatch.setattr(backfill, "ROUNDS", 4)
     count = 58
-    await fill(valkey, "large", count)
+    await fill(valkey, "many", count)
     seen: list[int] = []
     for _ in range(3):
         engine = engine_on(valkey.url)
         await engine.open()
-        assert await ids(engine, "large", "u-1") == numbers(1, count=count)
-        seen.append(len(await ids(engine, "large")))
+        assert await ids(engine, "many", "u-1") == numbers(1, count=count)
+        seen.append(len(await ids(engine, "many")))
         await engine.close()
     assert seen[0] < seen[1] < seen[2] == count - 1
-    assert valkey.ask("HGET", "stateward:format:{large}", "touched").endswith(b"2\r\n")
-    await purge(valkey, "large")
+    assert valkey.ask("HGET", "stateward:format:{many}", "touched").endswith(b"2\r\n")
+    await purge(valkey, "many")
 
 
 async def purge(server: RedisServer, namespace: str) -> None:
@@ -183,10 +176,10 @@ def migrated(url: str) -> Any:
     return json.loads(done.stdout)["applied"]
 
 
-async def migrate(server: RedisServer | RedisCluster) -> None:
-    url = server.url
+async def test_the_command_enters_all_there_is_and_says_so_once(valkey: RedisServer) -> None:
+    url = valkey.url
     for namespace in ("one", "two of them"):
-        await fill(server, namespace, 10)
+        await fill(valkey, namespace, 10)
     assert await asyncio.to_thread(migrated, url) == ["0002_touched"]
     assert await asyncio.to_thread(migrated, url) == []
     engine = engine_on(url)
@@ -198,14 +191,6 @@ async def migrate(server: RedisServer | RedisCluster) -> None:
         for namespace in ("one", "two of them"):
             await engine.purge(namespace)
         await engine.close()
-
-
-async def test_the_command_enters_all_there_is_and_says_so_once(valkey: RedisServer) -> None:
-    await migrate(valkey)
-
-
-async def test_so_it_does_on_a_cluster(cluster: RedisCluster) -> None:
-    await migrate(cluster)
 
 
 async def test_a_sidebar_shows_conversations_from_before(valkey: RedisServer) -> None:

@@ -81,7 +81,9 @@ class Subject:
             await self.commit(Append((f"{number}",), key=f"k{number}"), Put(f"d{number}", "{}"))
         self.world.advance(KEY_SECONDS)
         await self.commit(Append(('"new"',), key="new"), op="new")
-        assert len(self.move.keys()) == 9
+        head = keys_of(self.entity).head  # a part of the index may be in the same slot
+        names = self.move.keys()
+        assert sum(name.startswith(head) for name in names) == 9
 
 
 @asynccontextmanager

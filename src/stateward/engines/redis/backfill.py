@@ -4,7 +4,7 @@ Listings do it, in passing: each namespace has a mark that says how far that has
 does not say that all is done, a listing enters some more before it answers. What a user has is
 entered first when that is asked for. So nobody has to know of it, nobody waits for long, and
 whoever is cut off, or does it beside others, only does something twice. `stateward migrate` enters
-all there is.
+all there is. This is for one server: on a cluster `spread.py` enters those of before, too.
 
 An entry that is there is never changed: whoever touches an entity meanwhile knows better.
 """
@@ -16,7 +16,6 @@ from typing import Any
 
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
-from stateward.engines.redis.index import IndexEntry, touches, write_steps
 from stateward.engines.redis.keys import (
     format_mark,
     heads_of,
@@ -29,7 +28,6 @@ from stateward.engines.redis.keys import (
     touched_frame,
 )
 from stateward.engines.redis.listing import Range, asked_of
-from stateward.engines.redis.outcomes import TOUCH, touch_of
 from stateward.engines.redis.plans import Plan, Traits, carried_out
 from stateward.engines.redis.scripts import ENTER
 from stateward.ops import Entity, List, Listed
@@ -126,15 +124,13 @@ class _Walk:
 
     def _enter(self, entities: Sequence[Entity]) -> Plan[bool]:
         """False if the server is full: whoever lists must not fail for that, but sees less."""
-        steps = self._here(entities) if self._traits.inline else (yield from self._there(entities))
-        told: list[list[Any]] = (
-            (yield [step._replace(optional=True) for step in steps]) if steps else []
-        )
+        steps = [step._replace(optional=True) for step in self._steps(entities)]
+        told: list[list[Any]] = (yield steps) if steps else []
         self.entered += sum(reply[0] or 0 for reply in told)
         return all(reply[0] is not None for reply in told)
 
-    def _here(self, entities: Sequence[Entity]) -> list[PipelineStep]:
-        """On one server a script does it, in the moment that it looks at them."""
+    def _steps(self, entities: Sequence[Entity]) -> list[PipelineStep]:
+        """A script does it, in the moment that it looks at them."""
         by_kind: dict[str, list[Entity]] = {}
         for entity in entities:
             by_kind.setdefault(entity.kind, []).append(entity)
@@ -148,19 +144,3 @@ class _Walk:
             )
             steps.append(PipelineStep(keys.touched, (command,), writes=True))
         return steps
-
-    def _there(self, entities: Sequence[Entity]) -> Plan[list[PipelineStep]]:
-        """On a cluster whoever reads an index verifies: what is dropped meanwhile is no harm."""
-        heads = [keys_of(entity).head for entity in entities]
-        replies = yield [PipelineStep(head, (("HMGET", head, *TOUCH),)) for head in heads]
-        entries: dict[IndexEntry, None] = {}  # each owner once
-        for entity, (fields,) in zip(entities, replies, strict=True):
-            found = touch_of(fields)
-            if found is None:
-                continue  # it was dropped
-            minute, owner = found
-            keys = keys_of(entity)
-            entries |= dict.fromkeys(touches(entity, keys, owner, minute, "+"))
-            if owner:
-                entries[IndexEntry(keys.owners, owner.encode(), "+0")] = None
-        return write_steps(entries, self._traits.at())

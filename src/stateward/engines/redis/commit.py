@@ -53,12 +53,17 @@ _RANKS: dict[type, int] = {Fence: 0, Unheld: 1}
 
 
 def commit(
-    op: Commit, traits: Traits, told: int | None = None, telling: int | None = None
+    op: Commit,
+    traits: Traits,
+    told: int | None = None,
+    telling: int | None = None,
+    entered: tuple[str, str] = ("", ""),
 ) -> Plan[CommitOutcome]:
     """What is asked of `append.lua` where that may do, and otherwise of `commit.lua`.
 
     On a cluster `told` is the minute that the index has of the entity at least, 0 if that is not
-    known, and `telling` what it has after the first round; None: it does not matter.
+    known, and `telling` what it has after the first round; None: it does not matter. `entered` is
+    since when the index has which entries, if they were written without being asked for.
     """
     writes = op.writes
     if len(writes) != 1 or (type(writes[0]) is Append and not writes[0].bodies):
@@ -73,7 +78,7 @@ def commit(
             if reply[1]:
                 return Applied(reply[1], op.op, float(reply[0]))
     traits.seen.keep(op.entity, owner or "")
-    owners = likely_owners(op, owner or "") if traits.inline else ("", "")
+    owners = likely_owners(op, owner or "") if traits.inline else entered
     tail, drops = commit_tail(op), type(writes[0]) is Drop
     while True:
         flags = traits.flags if told is None else f"{traits.flags}c{told}"
@@ -86,13 +91,13 @@ def commit(
         elif type(reply) is list and reply[0] == b"I":
             at, need, which, *named = (word.decode() for word in reply[1:])
             minute = int(touched_at(op, float(at)) // MINUTE)
-            entries = entries_of(op.entity, keys, which, minute, *named)
+            entries = entries_of(op.entity, which, minute, *named)
             yield write_steps(entries, ("!" if drops else "") + traits.at())
             owners = at, need
         elif type(reply) is list and reply[0] == b"T":
             if told == was_told:  # it took too long
                 told = telling = int(reply[1])
-                yield write_steps(touches(op.entity, keys, op.owner, told, ">"), traits.at())
+                yield write_steps(touches(op.entity, op.owner, told, ">"), traits.at())
         else:
             return commit_outcome(op, reply)
 

@@ -2,94 +2,153 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+from zlib import crc32
 
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.client.wire import Command, Word
-from stateward.engines.redis.keys import EntityKeys, owner_index, sortable, touched_index
-from stateward.engines.redis.scripts import INDEX, UNINDEX
+from stateward.engines.redis.keys import (
+    owner_index,
+    part_of,
+    sortable,
+    spread_keys,
+    touched_index,
+)
+from stateward.engines.redis.scripts import INDEX, LINGER, UNINDEX
 from stateward.ops import Entity
+
+HOW = {">": "GT", "+": "NX"}  # what the signs of scores mean
+SELDOM = 8  # of so many that are written one trims what says so
+STALE = 5 * LINGER  # seconds after which that surely says nothing any more
 
 
 class IndexEntry(NamedTuple):
-    """A member of an index; its score is only told where it has a meaning."""
+    """A member of an index; its score is only told where it has a meaning.
+
+    Entries of one entity in one part share what says that they were written of late.
+    """
 
     key: str
     member: bytes
     score: str = "0"
+    guard: tuple[str, bytes] | None = None  # None: one of its own
+
+    @property
+    def is_guarded(self) -> bool:
+        """Whether writing it says that it was written of late: its entity may not be there yet."""
+        return self.score[0] not in "=>+"
+
+    @property
+    def guarded_by(self) -> tuple[str, bytes]:
+        return self.guard or (f"{self.key}:added", self.member)
 
 
 def entries_of(
-    entity: Entity,
-    keys: EntityKeys,
-    which: str,
-    minute: int,
-    owner: str,
-    status: str,
-    due: str,
-    sweep: str,
+    entity: Entity, which: str, minute: int, owner: str, status: str, due: str, sweep: str
 ) -> list[IndexEntry]:
     """The entries that `commit.lua` names by letters."""
-    id = entity.id.encode()
+    keys, id = spread_keys(entity), entity.id.encode()
     theirs = owner_index(entity.namespace, owner)
+    guard = (f"{keys.ids}:added", id)
     entries = {
         "s": IndexEntry(keys.statuses, sortable(status) + id),
         "o": IndexEntry(theirs, keys.kind + id),
         "p": IndexEntry(f"{theirs}:status", keys.kind + sortable(status) + id),
         "d": IndexEntry(keys.due, sortable(entity.id) + due.encode(), due),
-        "w": IndexEntry(keys.sweep, keys.tag.encode(), sweep),
+        "w": IndexEntry(keys.sweep, keys.tag.encode(), sweep, guard),
     }
-    found = [entries[letter] for letter in which if letter in entries]
+    # Also for a new owner, whom it does not belong to yet: it guards what was touched of theirs.
+    found = [IndexEntry(keys.ids, id, "0", guard)] if "k" in which or "o" in which else []
+    found += [entries[letter] for letter in which if letter in entries]
     if "k" in which:
-        found += IndexEntry(keys.kinds, keys.kind), IndexEntry(keys.ids, id)
+        found.append(IndexEntry(keys.kinds, keys.kind, "+0"))
     if "o" in which:
         found.append(IndexEntry(keys.owners, owner.encode()))
     if "k" in which or "o" in which:
-        found += touches(entity, keys, owner, minute)
+        found += touches(entity, owner, minute)
     return found
 
 
-def touches(
-    entity: Entity, keys: EntityKeys, owner: str | None, minute: int, sign: str = "="
-) -> list[IndexEntry]:
+def touches(entity: Entity, owner: str | None, minute: int, sign: str = "=") -> list[IndexEntry]:
     """What says that an entity was touched in that minute; without an owner only of its kind.
 
-    What is there is changed; with the sign > only upwards, with + not at all.
+    What is there is changed; with the sign > only upwards.
     """
-    id, score = entity.id.encode(), f"{sign}{minute}"
-    found = [IndexEntry(keys.touched, id, score)]
+    keys, id, score = spread_keys(entity), entity.id.encode(), f"{sign}{minute}"
+    guard = (f"{keys.ids}:added", id)
+    found = [IndexEntry(keys.touched, id, score, guard)]
     if owner is not None:
-        theirs = touched_index(entity.namespace, entity.kind, owner)
-        found.append(IndexEntry(theirs, id, score))
+        theirs = touched_index(entity.namespace, entity.kind, owner, part_of(entity))
+        found.append(IndexEntry(theirs, id, score, guard))
     return found
 
 
 def write_steps(entries: Iterable[IndexEntry], clock: str) -> list[PipelineStep]:
-    """Write entries: one script for each slot. Replicas are waited for as with an entity.
+    """Write entries: one step for each slot. Replicas are waited for as with an entity.
 
-    Each answers how many it wrote whose score has the sign +: they were not there.
+    Only where it must be said that they were written of late it takes a script, for its clock.
     """
-    return [step._replace(writes=True) for step in _steps(INDEX.sha, entries, clock)]
+    steps = []
+    for group in _by_slot(entries):
+        if any(entry.is_guarded for entry in group):
+            steps.append(_scripted(INDEX.sha, group, clock)._replace(writes=True))
+        else:
+            commands = tuple(map(_plain, group))
+            steps.append(PipelineStep(group[0].key, commands, writes=True))
+    return steps
+
+
+def enter_steps(entries: Iterable[IndexEntry], at: float, trims: bool) -> list[PipelineStep]:
+    """The same by the caller's clock and without a script: that costs the server a third.
+
+    Whoever does this must not rely on it before a server has agreed with that clock: until then
+    nothing may be trimmed by it.
+    """
+    steps = []
+    for group in _by_slot(entries):
+        commands: dict[Command, None] = {}  # each once
+        for entry in group:
+            guard, mark = entry.guarded_by
+            if entry.is_guarded:
+                commands["ZADD", guard, f"{at:.6f}", mark] = None
+                if trims and crc32(mark) % SELDOM == 0:
+                    commands["ZREMRANGEBYSCORE", guard, "-inf", f"({at - STALE:.6f}"] = None
+            commands[_plain(entry)] = None
+        steps.append(PipelineStep(group[0].key, tuple(commands), writes=True))
+    return steps
 
 
 def correct_steps(entries: Iterable[IndexEntry], clock: str) -> list[PipelineStep]:
     """Give entries their right score, or remove those that have none."""
-    return _steps(UNINDEX.sha, entries, clock)
+    return [_scripted(UNINDEX.sha, group, clock) for group in _by_slot(entries)]
 
 
-def _steps(sha: str, entries: Iterable[IndexEntry], clock: str) -> list[PipelineStep]:
+def _by_slot(entries: Iterable[IndexEntry]) -> Iterable[list[IndexEntry]]:
     by_tag: dict[str, list[IndexEntry]] = {}
     for entry in entries:
         by_tag.setdefault(entry.key[entry.key.index("{") : entry.key.index("}")], []).append(entry)
-    steps = []
-    for group in by_tag.values():
-        keys = [key for entry in group for key in (entry.key, f"{entry.key}:added")]
-        keys.append(absent(keys[0]))
-        words: list[Word] = [clock]
-        for entry in group:
-            words += entry.score, entry.member
-        command: Command = ("EVALSHA", sha, len(keys), *keys, *words)
-        steps.append(PipelineStep(keys[0], (command,)))
-    return steps
+    return by_tag.values()
+
+
+def _plain(entry: IndexEntry) -> Command:
+    """An entry as `index.lua` writes it."""
+    score, member = entry.score, entry.member
+    if score[0] == "=":
+        return ("ZADD", entry.key, score[1:], member)
+    if score[0] in HOW:
+        return ("ZADD", entry.key, HOW[score[0]], score[1:], member)
+    return ("ZADD", entry.key, "LT", score, member)
+
+
+def _scripted(sha: str, group: Sequence[IndexEntry], clock: str) -> PipelineStep:
+    keys: dict[str, int] = {}
+    words: list[Word] = [clock]
+    for entry in group:
+        guard, mark = entry.guarded_by
+        at = keys.setdefault(entry.key, len(keys) + 1)
+        words += entry.score, entry.member, at, keys.setdefault(guard, len(keys) + 1), mark
+    names = [*keys, absent(group[0].key)]
+    command: Command = ("EVALSHA", sha, len(names), *names, *words)
+    return PipelineStep(names[0], (command,))

@@ -10,11 +10,19 @@ from typing import NamedTuple
 from urllib.parse import quote, unquote
 from zlib import crc32
 
-from stateward.engines.redis.client.slots import absent
+from stateward.engines.redis.client.slots import SLOTS, absent, slot_of
 from stateward.ops import Entity
 
 ROOT = "stateward:"
-SHARDS = 16  # of the sweep index, so that no single slot of a cluster holds it all
+SHARDS = 16  # of the sweep index on one server
+# The index of a cluster has as many parts as there are tags here. The nth has the entities of the
+# nth of as many equal ranges of slots, and its tag is of a slot in the middle of that range: so a
+# node mostly has the index of what it has itself. 24 is shared evenly by 2, 3, 4, 6, 8 or 12.
+TAGS = (
+    *("p60", "p51", "p131", "p11", "p157", "p3", "p61", "p50", "p130", "p10", "p29", "p2"),
+    *("p62", "p53", "p40", "p160", "p155", "p1", "p63", "p52", "p41", "p161", "p154", "p4"),
+)
+PARTS = range(len(TAGS))
 
 
 class EntityKeys(NamedTuple):
@@ -66,6 +74,27 @@ def keys_of(entity: Entity) -> EntityKeys:
     )
 
 
+@lru_cache(maxsize=4096)
+def spread_keys(entity: Entity) -> EntityKeys:
+    """The same on a cluster: all but the owner's index is in the part of the index of its slot."""
+    keys, part = keys_of(entity), part_of(entity)
+    ids = kind_index(entity.namespace, entity.kind, part)
+    return keys._replace(
+        kinds=kinds_index(entity.namespace, part),
+        ids=ids,
+        statuses=f"{ids}:status",
+        due=f"{ids}:due",
+        sweep=f"{ROOT}sweep:{{{TAGS[part]}}}",
+        touched=f"{ids}:touched",
+        owners=owners_index(entity.namespace, part),
+    )
+
+
+def part_of(entity: Entity) -> int:
+    """The part of a cluster's index that an entity is in."""
+    return slot_of(keys_of(entity).head) * len(PARTS) // SLOTS
+
+
 def heads_of(namespace: str, kind: str) -> str:
     """What the heads of a kind begin with; the id and a brace follow."""
     return f"{ROOT}{{{_quoted(namespace)}:{_quoted(kind)}:"
@@ -77,22 +106,22 @@ def entity_of(tag: str) -> Entity:
     return Entity(unquote(namespace), unquote(kind), unquote(id))
 
 
-def kinds_index(namespace: str) -> str:
-    return f"{ROOT}kinds:{{{_quoted(namespace)}}}"
+def kinds_index(namespace: str, part: int | None = None) -> str:
+    return _index("kinds", part, namespace)
 
 
-def kind_index(namespace: str, kind: str) -> str:
-    return f"{ROOT}kind:{{{_quoted(namespace)}:{_quoted(kind)}}}"
+def kind_index(namespace: str, kind: str, part: int | None = None) -> str:
+    return _index("kind", part, namespace, kind)
 
 
 def owner_index(namespace: str, owner: str) -> str:
-    return f"{ROOT}owner:{{{_quoted(namespace)}:{_quoted(owner)}}}"
+    return _index("owner", None, namespace, owner)
 
 
 @lru_cache(maxsize=4096)
-def touched_index(namespace: str, kind: str, owner: str) -> str:
+def touched_index(namespace: str, kind: str, owner: str, part: int | None = None) -> str:
     """Where what an owner has of one kind stands by the minute it was last touched in."""
-    return f"{owner_index(namespace, owner)}:touched:{_quoted(kind)}"
+    return f"{_index('owner', part, namespace, owner)}:touched:{_quoted(kind)}"
 
 
 def touched_frame(namespace: str, kind: str) -> tuple[str, str]:
@@ -100,8 +129,16 @@ def touched_frame(namespace: str, kind: str) -> tuple[str, str]:
     return f"{ROOT}owner:{{{_quoted(namespace)}:", f"}}:touched:{_quoted(kind)}"
 
 
-def owners_index(namespace: str) -> str:
-    return f"{ROOT}owners:{{{_quoted(namespace)}}}"
+def owners_index(namespace: str, part: int | None = None) -> str:
+    return _index("owners", part, namespace)
+
+
+def _index(what: str, part: int | None, *words: str) -> str:
+    """An index: all of it, as one server has it, or one part of a cluster's."""
+    text = ":".join(map(_quoted, words))
+    return (
+        f"{ROOT}{what}:{{{text}}}" if part is None else f"{ROOT}part:{{{TAGS[part]}}}:{what}:{text}"
+    )
 
 
 def format_mark(namespace: str) -> str:
@@ -109,13 +146,21 @@ def format_mark(namespace: str) -> str:
     return f"{ROOT}format:{{{_quoted(namespace)}}}"
 
 
+WHOLE_KINDS = f"{ROOT}kinds:{{*}}"  # how the names of indexes of kinds look
+PARTS_OF_KINDS = f"{ROOT}part:{{*}}:kinds:*"
+
+
 def namespace_of(index: str) -> str:
     """The namespace whose index of kinds has this name."""
-    return unquote(index[index.index("{") + 1 : -1])
+    return unquote(index[index.index("{") + 1 : -1] if index[-1] == "}" else index.split(":")[-1])
 
 
 def sweep_index(shard: int) -> str:
     return f"{ROOT}sweep:{{{shard}}}"
+
+
+SWEPT = tuple(map(sweep_index, range(SHARDS)))
+SWEPT_PARTS = tuple(f"{ROOT}sweep:{{{tag}}}" for tag in TAGS)
 
 
 def sortable(word: str) -> bytes:

@@ -16,16 +16,17 @@ from stateward.engines.redis.keys import (
     kind_index,
     kinds_index,
     owner_index,
+    part_of,
     sortable,
     split_member,
     touched_index,
 )
+from stateward.engines.redis.merge import LARGEST, Merge, Reading, Strand
 from stateward.engines.redis.outcomes import fields_in, head_from, named_values, values_of
-from stateward.engines.redis.plans import Plan, Traits
+from stateward.engines.redis.plans import Plan, Traits, carried_out
 from stateward.engines.redis.scripts import DOCUMENTS, RECENT, UNLIST
 from stateward.ops import Entity, Found, List, Listed
 
-LARGEST = 1000  # members of an index looked at in one round
 LATEST = 200  # the same with their heads, by a script, while the server does nothing else
 
 
@@ -37,6 +38,10 @@ class Range(NamedTuple):
     kind: str | None  # None: the member itself begins with its kind
     owner: str | None = None  # what being in this index says of an entity
     status: str | None = None
+    added: str = ""  # what says which members were written of late, if it is not the index's own
+
+
+Ranges = Sequence[Range]  # the same of every part of an index; one, where it is not in parts
 
 
 class Candidate(NamedTuple):
@@ -124,15 +129,15 @@ class IndexPage:
         if op.after is not None:
             _, kind, id = listing_mark(op.after)
             mark = (kind, id)
-        ranges = yield from self._ranges()
-        for part in ranges:
-            if mark is not None and part.kind is not None:
+        for parts in (yield from self._ranges()):
+            kind_of = parts[0].kind
+            if mark is not None and kind_of is not None:
                 # Kinds that the earlier pages are done with. Text sorts as its UTF-8 does.
-                before = part.kind > mark[0] if op.reverse else part.kind < mark[0]
+                before = kind_of > mark[0] if op.reverse else kind_of < mark[0]
                 if before:
                     continue
-            after = None if mark is None else _member(part, *mark)
-            yield from self._walk(part, after, op.limit + 1)
+            after = None if mark is None else _member(parts[0], *mark)
+            yield from self._walk(parts, after, op.limit + 1)
             if len(self._found) > op.limit:
                 break
         return (yield from self._finish())
@@ -140,7 +145,10 @@ class IndexPage:
     def soonest(self, kind: str) -> Plan[Any]:
         """What is due of one kind: the index of due times has the order."""
         op = self._op
-        key = f"{kind_index(op.namespace, kind)}:due"
+        parts = [
+            Range(f"{kind_index(op.namespace, kind, part)}:due", b"", kind)
+            for part in self._traits.parts()
+        ]
         mark: tuple[float, str] | None = None
         if op.after is not None:
             at_due, _, id = listing_mark(op.after)
@@ -150,74 +158,108 @@ class IndexPage:
             command, low, high = "ZREVRANGEBYSCORE", "+inf", "-inf"
         if mark is not None:
             low = repr(mark[0])
-        offset, size = 0, op.limit + 1
-        while len(self._found) <= op.limit:
-            asked: Command = (command, key, low, high, "WITHSCORES", "LIMIT", offset, size)
-            time, flat = (yield (PipelineStep(key, (asked,), timed=True),))[0]
-            self._now = self._traits.now(time)
-            candidates = []
+
+        def ask(one: Strand[Candidate], size: int) -> PipelineStep:
+            key = parts[one.number].key
+            asked: Command = (command, key, low, high, "WITHSCORES", "LIMIT", one.count, size)
+            return PipelineStep(key, (asked,), timed=True)
+
+        def read(_: Strand[Candidate], reply: Any) -> Reading[Candidate]:
+            time, flat = reply
+            now = self._now = self._traits.now(time)
+            wanted = []
             beyond = False
             for member, score in zip(flat[::2], flat[1::2], strict=True):
                 id, due = split_member(member)
-                if float(score) > self._now:
+                if float(score) > now:
                     beyond = not op.reverse
                     continue
                 at = (float(due), id)
                 if mark is None or (at < mark if op.reverse else at > mark):
                     entity = Entity(op.namespace, kind, id)
-                    candidates.append(Candidate(member, entity, due.decode()))
-            looks = (yield self._looks(candidates)) if candidates else ()
-            for candidate, seen in zip(candidates, looks, strict=True):
-                self.judge(candidate, seen, Range(key, b"", kind))
-            if beyond or len(flat) < 2 * size:
+                    candidate = Candidate(member, entity, due.decode())
+                    wanted.append(((float(score), member), candidate))
+            return Reading(len(flat) // 2, wanted, None, beyond)
+
+        merge = Merge[Candidate](len(parts), op.limit + 1, op.reverse, ask, read)
+        while len(self._found) <= op.limit:
+            candidates = yield from merge.take(op.limit + 1)
+            if not candidates:
                 break
-            offset += size
-            size = min(2 * size, LARGEST)
+            looks = yield self._looks(candidates)
+            for candidate, seen in zip(candidates, looks, strict=True):
+                self.judge(candidate, seen, _home(parts, candidate.entity))
         return (yield from self._finish())
 
     def latest(self, kind: str) -> Plan[Any]:
         """What was touched last of one kind, by the index of minutes; the page to the moment."""
         op = self._op
-        part = Range(f"{kind_index(op.namespace, kind)}:touched", b"", kind)
-        if op.owner is not None:
-            part = Range(touched_index(op.namespace, kind, op.owner), b"", kind, op.owner)
-        minute, id = "", ""
+        parts = [self._touched_part(kind, part) for part in self._traits.parts()]
+        mark = ("", "")
         if op.after is not None:
             rank, _, id = listing_mark(op.after)
-            minute = str(int(rank))
+            mark = (str(int(rank)), id)
         fields = fields_of(op.documents)
         heads = heads_of(op.namespace, kind) if self._traits.inline else ""
         words = 2 + (1 + bool(fields) if heads else 0)  # that are answered for each member
-        size = min(op.limit + 1, LATEST)
-        while len(self._found) <= op.limit:
+        settled: list[float] = []
+
+        def ask(one: Strand[list[Any]], size: int) -> PipelineStep:
+            key = parts[one.number].key
+            minute, id = one.last or mark
+            if not heads and not minute:  # the first ones: no script is needed
+                plain = "ZRANGE" if op.reverse else "ZREVRANGE"
+                first: Command = (plain, key, 0, size - 1, "WITHSCORES")
+                return PipelineStep(key, (first,), timed=op.reverse)
             asked: Command = (
-                *("EVALSHA", RECENT.sha, 1, part.key, "1" if op.reverse else "", size),
+                *("EVALSHA", RECENT.sha, 1, key, "1" if op.reverse else "", size),
                 *(minute, id, heads, *fields),
             )
-            time, *flat = (yield (PipelineStep(part.key, (asked,)),))[0][0]
-            if op.reverse and not self._settled:
-                self._settled = self._traits.now(time)
-            members = [flat[at : at + words] for at in range(0, len(flat), words)]
+            return PipelineStep(key, (asked,))
+
+        def read(one: Strand[list[Any]], reply: Any) -> Reading[list[Any]]:
+            if heads or one.last or mark[0]:  # what the script says
+                time, *flat = reply[0]
+            else:
+                time, flat = reply[0], reply[-1]
+            if one.last is None and op.reverse:
+                settled.append(self._traits.now(time))
+            members = [[time, *flat[at : at + words]] for at in range(0, len(flat), words)]
+            ranked = [((float(member[2]), member[1]), member) for member in members]
+            last = (members[-1][2].decode(), members[-1][1].decode()) if members else None
+            return Reading(len(members), ranked, last)
+
+        size = min(op.limit + 1, LATEST)
+        merge = Merge[list[Any]](len(parts), size, not op.reverse, ask, read, LATEST)
+        while len(self._found) <= op.limit:
+            members = yield from merge.take(op.limit + 1)
+            if not members:
+                break
             candidates = [
-                Candidate(member[0], Entity(op.namespace, kind, member[0].decode()))
-                for member in members
+                Candidate(id, Entity(op.namespace, kind, id.decode())) for _, id, *_ in members
             ]
-            looks: Sequence[Sequence[Any]] = [(time, *member[2:]) for member in members]
-            if not heads and candidates:
+            looks: Sequence[Sequence[Any]] = [(time, *seen) for time, _, _, *seen in members]
+            if not heads:
                 looks = yield self._looks(candidates)
             for candidate, seen, member in zip(candidates, looks, members, strict=True):
-                self.judge(candidate, seen, part, float(member[1]))
-            if len(members) < size:
-                break
-            minute, id = members[-1][1].decode(), candidates[-1].entity.id
-            size = LATEST
+                self.judge(candidate, seen, _home(parts, candidate.entity), float(member[2]))
+        if op.reverse:
+            self._settled = min(settled)
         return (yield from self._finish())
+
+    def _touched_part(self, kind: str, part: int | None) -> Range:
+        op = self._op
+        ids = kind_index(op.namespace, kind, part)
+        if op.owner is None:
+            return Range(f"{ids}:touched", b"", kind, added=f"{ids}:added")
+        theirs = touched_index(op.namespace, kind, op.owner, part)
+        return Range(theirs, b"", kind, op.owner, added=f"{ids}:added")
 
     def sorted_by_due(self) -> Plan[Any]:
         """What is due of several kinds or of one owner: no index has that order."""
         op = self._op
-        for part in (yield from self._ranges()):
-            yield from self._walk(part, None, None)
+        for parts in (yield from self._ranges()):
+            yield from self._walk(parts, None, None)
         ordered = [
             ((due, found.entity.kind, found.entity.id), found)
             for due, found in zip(self._ranks, self._found, strict=True)
@@ -231,56 +273,69 @@ class IndexPage:
         self._ranks = [at[0] for at, _ in ordered]
         return (yield from self._finish())
 
-    def _ranges(self) -> Plan[list[Range]]:
-        """The parts of the index that hold all that can be on any page, in order."""
+    def _ranges(self) -> Plan[list[Ranges]]:
+        """What of the index holds all that can be on any page, in order."""
         op = self._op
         prefix = op.prefix.encode()
         if op.owner:
             index = owner_index(op.namespace, op.owner)
             if op.kind is None:
-                return [Range(index, b"", None, op.owner)]
-            return [owned(op.namespace, op.kind, op.owner, op.status or "", op.prefix)]
-        kinds = [op.kind] if op.kind is not None else (yield from self._kinds())
-        ranges = []
-        for kind in kinds:
-            index = kind_index(op.namespace, kind)
+                return [[Range(index, b"", None, op.owner)]]
+            return [[owned(op.namespace, op.kind, op.owner, op.status or "", op.prefix)]]
+        if op.kind is not None:
+            kinds = [op.kind]
+        else:
+            kinds = yield from kinds_of(op.namespace, self._traits)
+        ranges: list[Ranges] = []
+        for kind in kinds[::-1] if op.reverse else kinds:
+            indexes = [kind_index(op.namespace, kind, part) for part in self._traits.parts()]
             if op.status:
                 start = sortable(op.status) + prefix
-                ranges.append(Range(f"{index}:status", start, kind, None, op.status))
+                ranges.append(
+                    [Range(f"{index}:status", start, kind, None, op.status) for index in indexes]
+                )
             else:
-                ranges.append(Range(index, prefix, kind))
+                ranges.append([Range(index, prefix, kind) for index in indexes])
         return ranges
 
-    def _kinds(self) -> Plan[list[str]]:
-        key = kinds_index(self._op.namespace)
-        members = (yield (PipelineStep(key, (("ZRANGE", key, 0, -1),)),))[0][0]
-        kinds = [split_member(member)[0] for member in members]
-        return kinds[::-1] if self._op.reverse else kinds
-
-    def _walk(self, part: Range, after: bytes | None, enough: int | None) -> Plan[Any]:
+    def _walk(self, parts: Ranges, after: bytes | None, enough: int | None) -> Plan[Any]:
         """Follow an index until there is enough for the page, or no more of it."""
         op = self._op
         size = LARGEST if enough is None else min(enough, LARGEST)
-        while enough is None or len(self._found) < enough:
-            asked = asked_of(part, after, size, op.reverse)
-            guess = self._traits.members.guess(asked)
-            index = PipelineStep(part.key, (asked,), together=True, timed=True)
-            # Heads are looked at after the index: what it names is there, or has gone since.
-            expected = [self.candidate(part, member) for member in guess]
-            replies = yield (index, *self._looks(expected))
-            members: list[bytes] = replies[0][1]
-            if members == guess:
-                candidates, looks = expected, replies[1:]
-            else:
-                candidates = [self.candidate(part, member) for member in members]
-                looks = (yield self._looks(candidates)) if candidates else ()
-                self._traits.members.learn(asked, members)
+
+        def ask(one: Strand[bytes], size: int) -> PipelineStep:
+            part = parts[one.number]
+            asked = asked_of(part, one.last or after, size, op.reverse)
+            return PipelineStep(part.key, (asked,), together=self._traits.inline)
+
+        def read(_: Strand[bytes], reply: Any) -> Reading[bytes]:
+            members = reply[-1]
+            return Reading(
+                len(members), [(m, m) for m in members], members[-1] if members else None
+            )
+
+        merge = Merge[bytes](len(parts), size, op.reverse, ask, read)
+        asked = asked_of(parts[0], after, size, op.reverse)
+        guess = self._traits.members.guess(asked)
+        # Heads are looked at after the index: what it names is there, or has gone since.
+        expected = [self.candidate(parts[0], member) for member in guess]
+        taken, looks = yield from carried_out(merge.take(size), self._looks(expected))
+        members: list[bytes] = taken
+        candidates = expected
+        if members != guess:
+            candidates = [self.candidate(parts[0], member) for member in members]
+            looks = (yield self._looks(candidates)) if candidates else ()
+            self._traits.members.learn(asked, members)
+        while True:
             for candidate, seen in zip(candidates, looks, strict=True):
-                self.judge(candidate, seen, part)
-            if len(members) < size:
+                self.judge(candidate, seen, _home(parts, candidate.entity))
+            if enough is not None and len(self._found) >= enough:
                 return
-            after = members[-1]
-            size = min(2 * size, LARGEST)
+            members = yield from merge.take(LARGEST)
+            if not members:
+                return
+            candidates = [self.candidate(parts[0], member) for member in members]
+            looks = yield self._looks(candidates)
 
     def candidate(self, part: Range, member: bytes) -> Candidate:
         op = self._op
@@ -346,7 +401,7 @@ class IndexPage:
         if self._wrong and self._traits.inline:
             yield [_unlist(part, candidate) for part, candidate in self._wrong]
         elif self._wrong:
-            wrong = [IndexEntry(part.key, candidate.member, "") for part, candidate in self._wrong]
+            wrong = [_entry(part, candidate.member) for part, candidate in self._wrong]
             yield correct_steps(wrong, self._traits.at())
         page = self._found[: op.limit]
         next = None
@@ -360,6 +415,14 @@ class IndexPage:
 
     def _touch_of(self, found: Found) -> tuple[float, str]:
         return self._touched[found.entity], found.entity.id
+
+
+def kinds_of(namespace: str, traits: Traits) -> Plan[list[str]]:
+    """The kinds that a namespace has had, in order."""
+    keys = [kinds_index(namespace, part) for part in traits.parts()]
+    replies = yield [PipelineStep(key, (("ZRANGE", key, 0, -1),)) for key in keys]
+    members = sorted({member for reply in replies for member in reply[0]})
+    return [split_member(member)[0] for member in members]
 
 
 def owned(namespace: str, kind: str, owner: str, status: str, prefix: str) -> Range:
@@ -378,6 +441,16 @@ def asked_of(part: Range, after: bytes | None, size: int, reverse: bool) -> Comm
     if reverse:
         return ("ZREVRANGEBYLEX", part.key, high, low, "LIMIT", 0, size)
     return ("ZRANGEBYLEX", part.key, low, high, "LIMIT", 0, size)
+
+
+def _home(parts: Ranges, entity: Entity) -> Range:
+    """The part of an index that an entity is in."""
+    return parts[0] if len(parts) == 1 else parts[part_of(entity)]
+
+
+def _entry(part: Range, member: bytes) -> IndexEntry:
+    """What is to be removed from there."""
+    return IndexEntry(part.key, member, "", (part.added, member) if part.added else None)
 
 
 def _member(part: Range, kind: str, id: str) -> bytes | None:

@@ -15,6 +15,7 @@ from stateward.engine import MINUTE
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.server import Server
 from stateward.engines.redis.client.wire import Command
+from stateward.engines.redis.keys import PARTS
 from stateward.engines.redis.outcomes import time_of
 from stateward.ops import Commit, Entity
 
@@ -80,15 +81,23 @@ class Traits(NamedTuple):
     touched: Latest[Entity, Touched]  # what the index of a cluster was told of them last
     members: SeenMembers  # what listings probably find
     filled: set[str]  # namespaces that have all they hold in every index
+    agreed: set[str]  # "clock": a node of a cluster has agreed with the clock of this process
 
     @property
     def flags(self) -> str:
         return ("i" if self.inline else "") + ("r" if self.server.wait_replicas else "")
 
+    def guess(self) -> float:
+        """The time it probably is on the server."""
+        return self.server.world.now() if self.clock is None else self.clock()
+
     def minute(self) -> int:
         """The minute it probably is on the server."""
-        now = self.server.world.now() if self.clock is None else self.clock()
-        return int(now // MINUTE)
+        return int(self.guess() // MINUTE)
+
+    def parts(self) -> Sequence[int | None]:
+        """The parts that an index has."""
+        return (None,) if self.inline else PARTS
 
     def owner_of(self, op: Commit) -> str | None:
         """Who probably has it; None: the commit does not say, and on a cluster nobody asks."""

@@ -11,48 +11,69 @@ from stateward.engines.redis.keys import (
     kinds_index,
     owner_index,
     owners_index,
-    split_member,
+    spread_keys,
     touched_index,
 )
-from stateward.engines.redis.plans import Plan
+from stateward.engines.redis.listing import kinds_of
+from stateward.engines.redis.plans import Plan, Traits
+from stateward.engines.redis.spread import spread
 from stateward.ops import Entity
 
 TOGETHER = 200  # entities removed in one round
 
 
-def purge(namespace: str) -> Plan[int]:
+def purge(namespace: str, traits: Traits) -> Plan[int]:
     """Entities first and the index last, so that a purge that was cut off can be run again."""
-    kinds = kinds_index(namespace)
-    (((members),),) = yield [PipelineStep(kinds, (("ZRANGE", kinds, 0, -1),))]
+    if not traits.inline:
+        yield from spread(namespace, traits)
     count = 0
-    for member in members:
-        kind, _ = split_member(member)
-        count += yield from _purge_kind(namespace, kind)
-    yield [_unlinked_indexes(kinds, owners_index(namespace)), _unlinked(format_mark(namespace))]
+    for kind in (yield from kinds_of(namespace, traits)):
+        count += yield from _purge_kind(namespace, kind, traits)
+    yield [
+        *(
+            _unlinked_indexes(kinds_index(namespace, part), owners_index(namespace, part))
+            for part in traits.parts()
+        ),
+        _unlinked(format_mark(namespace)),
+    ]
     return count
 
 
-def _purge_kind(namespace: str, kind: str) -> Plan[int]:
-    ids, count = kind_index(namespace, kind), 0
+def _purge_kind(namespace: str, kind: str, traits: Traits) -> Plan[int]:
+    parts, count = traits.parts(), 0
+    indexes = [kind_index(namespace, kind, part) for part in parts]
+    each = TOGETHER // len(parts)
     while True:
-        ((members,),) = yield [PipelineStep(ids, (("ZRANGE", ids, 0, TOGETHER - 1),))]
+        replies = yield [PipelineStep(ids, (("ZRANGE", ids, 0, each - 1),)) for ids in indexes]
+        members = [(at, member) for at, reply in enumerate(replies) for member in reply[0]]
         if not members:
             break
         count += len(members)
-        found = [keys_of(Entity(namespace, kind, member.decode())) for member in members]
+        entities = [Entity(namespace, kind, member.decode()) for _, member in members]
+        found = [(keys_of if traits.inline else spread_keys)(entity) for entity in entities]
         heads = yield [PipelineStep(k.head, (("HGET", k.head, "owner"),)) for k in found]
-        owners = {reply[0].decode() for reply in heads if reply[0]}
+        owned = [(reply[0] or b"").decode() for reply in heads]
         yield [_unlinked(*keys.own) for keys in found]
         yield [
             PipelineStep(keys.sweep, tuple(("ZREM", k, keys.tag) for k in _both(keys.sweep)))
             for keys in found
         ]
-        indexes = [owner_index(namespace, owner) for owner in sorted(owners)]
-        if indexes:
-            yield [_unlinked_indexes(index, f"{index}:status") for index in indexes]
-        yield [_unlinked_indexes(touched_index(namespace, kind, owner)) for owner in ("", *owners)]
-        yield [PipelineStep(ids, (("ZREM", ids, *members),))]
-    yield [_unlinked_indexes(ids, f"{ids}:status", f"{ids}:due", f"{ids}:touched")]
+        theirs = [owner_index(namespace, owner) for owner in sorted(set(owned)) if owner]
+        if theirs:
+            yield [_unlinked_indexes(index, f"{index}:status") for index in theirs]
+        touched = {(owner, parts[at]) for owner, (at, _) in zip(owned, members, strict=True)}
+        yield [
+            _unlinked_indexes(touched_index(namespace, kind, *where))
+            for where in {*touched, *(("", part) for part in parts)}
+        ]
+        yield [
+            PipelineStep(ids, (("ZREM", ids, *reply[0]),))
+            for ids, reply in zip(indexes, replies, strict=True)
+            if reply[0]
+        ]
+    yield [
+        _unlinked_indexes(ids, f"{ids}:status", f"{ids}:due", f"{ids}:touched") for ids in indexes
+    ]
     return count
 
 

@@ -6,13 +6,14 @@ from collections import deque
 
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
-from stateward.engines.redis.index import IndexEntry, correct_steps, entries_of
+from stateward.engines.redis.index import IndexEntry, correct_steps, entries_of, write_steps
 from stateward.engines.redis.keys import (
-    SHARDS,
+    SWEPT,
+    SWEPT_PARTS,
     entity_of,
     keys_of,
     owner_index,
-    sweep_index,
+    spread_keys,
     touched_index,
 )
 from stateward.engines.redis.plans import Plan, Traits
@@ -23,7 +24,8 @@ TOGETHER = 16  # entities swept in one round
 
 
 def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
-    shards = [sweep_index(shard) for shard in range(SHARDS)]
+    # A cluster may have some of before its index was in parts: see `spread.py`.
+    shards = SWEPT if traits.inline else (*SWEPT_PARTS, *SWEPT)
     asked = [
         PipelineStep(
             key,
@@ -33,8 +35,9 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
         for key in shards
     ]
     waiting: deque[tuple[str, str]] = deque()  # tag, and the owner it is thought to have
+    found_in: dict[str, str] = {}
     more = False
-    for replies in (yield asked):
+    for shard, replies in zip(shards, (yield asked), strict=True):
         now, flat = traits.now(replies[0]), replies[1]
         tags = [
             tag.decode()
@@ -42,7 +45,8 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
             if float(score) <= now
         ]
         more = more or len(tags) >= op.limit
-        waiting.extend((tag, "") for tag in tags)
+        waiting.extend((tag, "") for tag in tags if tag not in found_in)
+        found_in |= dict.fromkeys(tags, shard)
 
     entities = rows = done = 0  # what cannot be done yet must not be asked for again and again
     while waiting and rows < op.limit:
@@ -51,6 +55,7 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
         each = max(1, room // len(together))
         steps = [_step(tag, owner, each, traits) for tag, owner in together]
         wrong: list[IndexEntry] = []
+        moved: list[IndexEntry] = []
         for (tag, _), replies in zip(together, (yield steps), strict=True):
             removed, state, *said = replies[0]
             over, owner, status, due = (word.decode() for word in said)
@@ -60,7 +65,15 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
             if state == 0:
                 waiting.appendleft((tag, owner))
             elif not traits.inline:
-                wrong += _wrong(tag, state == 1, over, owner, status, due)
+                right = _wrong(tag, state == 1, over, owner, status, due)
+                if found_in[tag] in SWEPT:
+                    wrong.append(IndexEntry(found_in[tag], tag.encode(), ""))
+                    if over:  # it is in its part before it is nowhere else
+                        moved += right
+                        continue
+                wrong += right
+        if moved:
+            yield write_steps(moved, traits.at())
         if wrong:
             done += sum(replies[0] for replies in (yield correct_steps(wrong, traits.at())))
     return Swept(entities, rows, more=bool(waiting) or (more and done > 0))
@@ -103,11 +116,12 @@ def _step(tag: str, owner: str, room: int, traits: Traits) -> PipelineStep:
 def _wrong(tag: str, gone: bool, over: str, owner: str, status: str, due: str) -> list[IndexEntry]:
     """What the index of a cluster says of an entity though it is gone, or not yet over."""
     entity = entity_of(tag)
-    keys = keys_of(entity)
     if not gone:
-        return [IndexEntry(keys.sweep, tag.encode(), over)]
+        (entry,) = entries_of(entity, "w", 0, "", "", "", over)
+        return [entry]
     which = "kw" + "o" * bool(owner) + "s" * bool(status) + "d" * bool(due)
     which += "p" if owner and status else ""
-    found = entries_of(entity, keys, which, 0, owner, status, due, "")
+    found = entries_of(entity, which, 0, owner, status, due, "")
+    keys = spread_keys(entity)
     shared = (keys.kinds, keys.owners)  # they may stand for others
     return [entry._replace(score="") for entry in found if entry.key not in shared]

@@ -9,14 +9,9 @@ from msgspec.structs import replace
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.index import IndexEntry, correct_steps
-from stateward.engines.redis.keys import (
-    kind_index,
-    kinds_index,
-    owners_index,
-    split_member,
-    touched_index,
-)
-from stateward.engines.redis.listing import LARGEST, list_entities
+from stateward.engines.redis.keys import kind_index, owners_index, touched_index
+from stateward.engines.redis.listing import kinds_of, list_entities
+from stateward.engines.redis.merge import LARGEST
 from stateward.engines.redis.plans import Plan, Traits
 from stateward.ops import List, Listed
 
@@ -30,21 +25,25 @@ def tally(op: List, traits: Traits) -> Plan[Listed]:
 
 
 def _by_owner(op: List, traits: Traits) -> Plan[Listed]:
-    index = owners_index(op.namespace)
+    indexes = [owners_index(op.namespace, part) for part in traits.parts()]
     after, counts = op.after, dict[str, int]()
     while True:
         low = "-" if after is None else b"(" + after.encode()
-        asked: Command = ("ZRANGEBYLEX", index, low, "+", "LIMIT", 0, op.limit + 1)
-        members = (yield (PipelineStep(index, (asked,)),))[0][0]
-        owners = [member.decode() for member in members]
+        asked: list[Command] = [
+            ("ZRANGEBYLEX", index, low, "+", "LIMIT", 0, op.limit + 1) for index in indexes
+        ]
+        replies: Any = yield [PipelineStep(str(each[1]), (each,)) for each in asked]
+        # An owner is in every part that has anything of theirs.
+        members = sorted({member for reply in replies for member in reply[0]})
+        owners = [member.decode() for member in members[: op.limit + 1]]
         for owner in owners:
             after = owner
             if op.owner not in (None, owner):
                 continue
             of_kinds = yield from _by_kind(op, owner, traits)
             if sum(of_kinds.values()) == 0 and op.kind is None:
-                wrong = IndexEntry(index, owner.encode(), "")
-                yield correct_steps([wrong], traits.at())
+                wrong = [IndexEntry(index, owner.encode(), "") for index in indexes]
+                yield correct_steps(wrong, traits.at())
             elif count := sum(of_kinds.values()):
                 if len(counts) == op.limit:
                     return Listed(next=list(counts)[-1], tally=counts)
@@ -56,7 +55,7 @@ def _by_owner(op: List, traits: Traits) -> Plan[Listed]:
 def _by_kind(op: List, owner: str | None, traits: Traits) -> Plan[dict[str, int]]:
     if not traits.inline:
         return (yield from _walked(op, owner, traits))
-    kinds = [op.kind] if op.kind is not None else (yield from _kinds(op.namespace))
+    kinds = [op.kind] if op.kind is not None else (yield from kinds_of(op.namespace, traits))
     keys = [
         kind_index(op.namespace, kind)
         if owner is None
@@ -67,12 +66,6 @@ def _by_kind(op: List, owner: str | None, traits: Traits) -> Plan[dict[str, int]
         return {}
     replies: Any = yield [PipelineStep(key, (("ZCARD", key),)) for key in keys]
     return {kind: reply[0] for kind, reply in zip(kinds, replies, strict=True)}
-
-
-def _kinds(namespace: str) -> Plan[list[str]]:
-    key = kinds_index(namespace)
-    members = (yield (PipelineStep(key, (("ZRANGE", key, 0, -1),)),))[0][0]
-    return [split_member(member)[0] for member in members]
 
 
 def _walked(op: List, owner: str | None, traits: Traits) -> Plan[dict[str, int]]:

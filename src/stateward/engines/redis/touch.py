@@ -6,18 +6,36 @@ each entity and process. Whoever stops for good between the two leaves the index
 longer ago. By then it has been told, so that a second try is enough. A feed of changes reads
 more than those minutes again. What was sent for nothing is put right afterwards, which is rare: a
 commit that was refused, clocks that do not agree on the minute, or one that was set back.
+
+What this process has not written before is probably new: the entries that it needs are written
+first, without asking the entity which those are.
 """
 
 from __future__ import annotations
 
-from stateward.engine import MINUTE
+from stateward.engine import GRACE, MINUTE
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.commit import commit, next_owner, touched_at
-from stateward.engines.redis.index import touches, write_steps
+from stateward.engines.redis.index import enter_steps, entries_of, touches, write_steps
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.outcomes import TOUCH, touch_of
 from stateward.engines.redis.plans import Plan, Touched, Traits, carried_out
-from stateward.ops import Applied, Commit, CommitOutcome, Drop, Restore
+from stateward.engines.redis.scripts import LINGER
+from stateward.ops import (
+    Absent,
+    Append,
+    Applied,
+    Commit,
+    CommitOutcome,
+    DocumentAt,
+    Drop,
+    LogAt,
+    Put,
+    Restore,
+    check_shape,
+)
+
+AHEAD = 20.0  # seconds that the clock of a caller may be ahead of the servers'
 
 
 def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
@@ -31,13 +49,21 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
     first = type(op.writes[0]) if op.writes else None  # which `commit` refuses
     matters = first is not Drop and first is not Restore
     sent = matters and (before is None or before.minute != now)
-    if sent:
-        along = write_steps(touches(entity, keys, owner, now, ">"), traits.at())
     told = None if not matters else 0 if before is None else before.minute
-    plan = commit(op, traits, told, now if matters else None)
+    entered = ("", "")
+    if before is None and entity not in traits.seen and begins(op):
+        check_shape(op)  # before anything is written
+        entered = yield from _entered(op, traits, now)
+        told = now
+    elif sent:
+        along = write_steps(touches(entity, owner, now, ">"), traits.at())
+    plan = commit(op, traits, told, now if matters else None, entered)
     if owner is None:
         along.append(PipelineStep(keys.head, (("HGET", keys.head, "owner"),)))
     outcome, replies = yield from carried_out(plan, along)
+    if entered[0] and type(outcome) is Applied and outcome.created:
+        agrees = 0.0 <= outcome.at - float(entered[0]) <= LINGER / 2
+        (traits.agreed.add if agrees else traits.agreed.discard)("clock")
     if first is Drop:
         traits.touched.pop(entity, None)
     elif type(outcome) is Applied:
@@ -51,13 +77,36 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
         if not right or minute != guess:
             # Only upwards: whoever was stopped here must not hide what others did meanwhile.
             sign = "=" if first is Restore or minute < guess else ">"
-            yield write_steps(touches(entity, keys, owner, minute, sign), traits.at())
+            yield write_steps(touches(entity, owner, minute, sign), traits.at())
         elif before is not None and minute < before.minute:  # the clock was set back
             yield from _put_right(op, traits, before.minute)
         traits.touched.keep(entity, Touched(owner, minute))
     elif sent:
         yield from _put_right(op, traits, now)
     return outcome
+
+
+def begins(op: Commit) -> bool:
+    """Whether a commit may be the first one of its entity, and asks for nothing unusual then."""
+    return all(isinstance(write, Append | Put) for write in op.writes) and all(
+        isinstance(check, Absent) or (isinstance(check, LogAt | DocumentAt) and check.version == 0)
+        for check in op.checks
+    )
+
+
+def _entered(op: Commit, traits: Traits, minute: int) -> Plan[tuple[str, str]]:
+    """Write what the index needs of a new entity; since when it has that, and what, for `commit`.
+
+    By the clock of the caller, put back a little. If the entity's node does not agree with it, the
+    commit is refused once, and says what to write by the clocks of the servers.
+    """
+    owner, at = op.owner or "", traits.guess() - AHEAD
+    which = "k" + "o" * bool(owner) + "w" * bool(op.retain)
+    over = f"{at + op.retain + GRACE:.6f}" if op.retain else ""
+    entries = entries_of(op.entity, which, minute, owner, "", "", over)
+    upwards = [e._replace(score=e.score.replace("=", ">")) for e in entries]
+    yield enter_steps(upwards, at, bool(traits.agreed))
+    return f"{at:.6f}", "|".join((which, owner, "", "", repr(op.retain) if op.retain else "", ""))
 
 
 def _put_right(op: Commit, traits: Traits, told: int) -> Plan[None]:
@@ -71,4 +120,4 @@ def _put_right(op: Commit, traits: Traits, told: int) -> Plan[None]:
         minute, name = found
         if sign == "=" and minute == told and op.owner in (None, name):
             return
-        yield write_steps(touches(op.entity, keys, name, minute, sign), traits.at())
+        yield write_steps(touches(op.entity, name, minute, sign), traits.at())

@@ -45,7 +45,8 @@
 -- cluster they are not: this script refuses (I) until the caller has written the entries that the
 -- index will need, and readers verify the heads. An entry that was written is not removed by anybody
 -- for LINGER seconds, and only counts as written for half of that by this server's clock, so that
--- none is removed between its writing and the commit. See index.lua.
+-- none is removed between its writing and the commit. See index.lua. What is probably new is entered before
+-- it is asked for, by the caller's clock, which this script then agrees with or not. See touch.py.
 -- <word+> is the word with each NUL as NUL FF, then NUL: members sort by it, then by what follows.
 --
 --  10 stateward:kinds:{<namespace>}                  zset  <kind+>
@@ -62,6 +63,12 @@
 --  22 stateward:owners:{<namespace>}                 zset  <owner>, score 0
 --     stateward:format:{<namespace>}                 hash  touched: 2 if all entities are in 19 to 22, or
 --                                                    how far those that are older have been entered
+--
+-- On a cluster all but 14 to 17 is in parts, of which each has the entities of a range of slots, and all of
+-- them share the slot of the part's <tag>: see keys.py. There 10, 11 and 22 are called
+-- stateward:part:{<tag>}:kinds:<namespace>, …:kind:<namespace>:<kind> and …:owners:<namespace>, 20 is
+-- …:owner:<namespace>:<owner>:touched:<kind>, and 18 is stateward:sweep:{<tag>}. Nothing there says format:
+-- what is in the names of above, as before there were parts, is moved. See spread.py.
 --
 -- On a cluster 19 to 21 move up in the round of the commit that touches the entity, and are put right
 -- after it if it was refused. This script refuses (T) if they are more than LATE minutes behind, as far as

@@ -1,39 +1,45 @@
 -- Write entries of an index, on a cluster: before an entity needs them. See commit.lua.
 --
--- KEYS: for each entry its index and the index's :added, a zset of what was written of late. Nobody
--- removes what is in it: its entity may be about to come into being. The last never exists.
--- ARGV: clock ('' for the server's own), after ! for a removal · for each entry its score and member.
+-- KEYS: indexes, and beside each its :added, a zset of what was written of late. Nobody removes what is in it:
+-- its entity may be about to come into being. Of one entity in one part of the index, what names its id, its
+-- touches and its sweep shares that of the ids. The last never exists.
+-- ARGV: clock ('' for the server's own), after ! for a removal · for each entry its score and member, the
+-- number of its index, and that of its :added and the member there.
 -- An entry that is there keeps the lower score: it may say too early, but not too late. One with = and a
 -- minute gets just that; with > and a minute it is only moved up; with + and a score it is only written
--- if it is not there.
--- ANSWER: how many of those with + were not there.
+-- if it is not there. Those three belong to entities that are there, or are written beside one that does not.
 
 local call = redis.call
-local removes = string.sub(ARGV[1], 1, 1) == '!'
-local now = tonumber(removes and string.sub(ARGV[1], 2) or ARGV[1])
-if not now then
+local clock = ARGV[1]
+local removes = string.sub(clock, 1, 1) == '!'
+if removes then clock = string.sub(clock, 2) end
+local trims = true
+if clock == '' then
   local time = call('TIME')
-  now = time[1] + time[2] / 1000000
+  clock, trims = time[1], time[2] % 16 == 0 -- now and then is enough
 end
-local at = string.format('%.6f', now)
-local entered = 0
-for i = 1, #KEYS - 1, 2 do
-  local member = ARGV[i + 2]
-  -- A server that has no memory left takes only what gives some back, and then the rest of the script.
-  -- That is for a removal: others must be refused here, before they leave an entry for nothing.
-  if removes then call('ZREM', KEYS[i + 1], member) end
-  local score = ARGV[i + 1]
+local guard, mark
+for i = 2, #ARGV, 5 do
+  local score, member, key = ARGV[i], ARGV[i + 1], KEYS[tonumber(ARGV[i + 2])]
   local sign = string.sub(score, 1, 1)
   if sign == '+' then
-    entered = entered + call('ZADD', KEYS[i], 'NX', string.sub(score, 2), member)
+    call('ZADD', key, 'NX', string.sub(score, 2), member)
   elseif sign == '>' then
-    call('ZADD', KEYS[i], 'GT', string.sub(score, 2), member)
+    call('ZADD', key, 'GT', string.sub(score, 2), member)
   elseif sign == '=' then
-    call('ZADD', KEYS[i], string.sub(score, 2), member)
+    call('ZADD', key, string.sub(score, 2), member)
   else
-    call('ZADD', KEYS[i], 'LT', score, member)
+    local its_guard, its_mark = ARGV[i + 3], ARGV[i + 4]
+    local added = KEYS[tonumber(its_guard)]
+    -- A server that has no memory left takes only what gives some back, and then the rest of the script.
+    -- That is for a removal: others must be refused here, before they leave an entry for nothing.
+    if removes then call('ZREM', added, its_mark) end
+    call('ZADD', key, 'LT', score, member)
+    if its_guard ~= guard or its_mark ~= mark then
+      guard, mark = its_guard, its_mark
+      call('ZADD', added, clock, mark)
+      if trims then call('ZREMRANGEBYSCORE', added, '-inf', '(' .. clock - LINGER) end
+    end
   end
-  call('ZADD', KEYS[i + 1], at, member)
-  call('ZREMRANGEBYSCORE', KEYS[i + 1], '-inf', string.format('(%.6f', now - LINGER))
 end
-return entered
+return 0

@@ -21,13 +21,21 @@ from stateward.engines.redis.client.server import Server
 from stateward.engines.redis.describe import description_of, info_of
 from stateward.engines.redis.failures import refused
 from stateward.engines.redis.fast import FastRequest, fast_request
-from stateward.engines.redis.keys import ROOT, keys_of, namespace_of
+from stateward.engines.redis.keys import (
+    PARTS_OF_KINDS,
+    WHOLE_KINDS,
+    keys_of,
+    namespace_of,
+    owner_index,
+    spread_keys,
+)
 from stateward.engines.redis.notify_sync import Notifications
 from stateward.engines.redis.outcomes import head_of
 from stateward.engines.redis.plans import Clock, Latest, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
 from stateward.engines.redis.scripts import ALL
 from stateward.engines.redis.settings import parse_server
+from stateward.engines.redis.spread import spread
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
 from stateward.ops import Commit, Entity, Fetch, Op, Outcome
@@ -61,7 +69,14 @@ class RedisEngine:
         self._server = server
         members = SeenMembers(5_000)
         self._traits = Traits(
-            server, not server.cluster, clock, Latest(20_000), Latest(20_000), members, set()
+            server,
+            not server.cluster,
+            clock,
+            Latest(20_000),
+            Latest(20_000),
+            members,
+            set(),
+            set(),
         )
         self._servers = _servers_of(server)
         self._notifications = Notifications(server, self._servers.address, self._has_moved)
@@ -105,11 +120,21 @@ class RedisEngine:
         return self._finish(request, deadline)
 
     def part_of(self, op: Op) -> Hashable:
-        """The node that has it. Listings ask many; what is new is also entered in their index."""
+        """The nodes that it concerns, so that one that hangs holds nothing else up.
+
+        That is where it is, where its part of the index is, mostly the same, and for what is new
+        its owner's node. Listings ask all.
+        """
         if not isinstance(op, Commit | Fetch):
             return None
-        node = self._servers.node_of(keys_of(op.entity).head)
-        return node if type(op) is Fetch or op.entity in self._traits.seen else (node, "new")
+        keys, node_of = spread_keys(op.entity), self._servers.node_of
+        if type(op) is Fetch:
+            return node_of(keys.head)
+        node, its_index = node_of(keys.head), node_of(keys.ids)
+        if op.entity in self._traits.seen:
+            return node if node == its_index else (node, its_index)
+        theirs = node_of(owner_index(op.entity.namespace, op.owner)) if op.owner else None
+        return node, its_index, theirs, "new"
 
     def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
         """Round after round, until everything that was asked is settled."""
@@ -148,20 +173,22 @@ class RedisEngine:
         return Sibling(self._server, self._traits.clock)
 
     def migrate(self) -> Sequence[str]:
-        """Enter what is missing in the index of what was touched last. Needs no `open`."""
-        entered = 0
-        for index in self._servers.keys_like(f"{ROOT}kinds:{{*}}"):
-            batch = Batch([backfill(namespace_of(index), self._traits)], self._traits)
-            (count,) = self._finish(batch)
+        """Enter what is missing in the index, or not in its parts yet. Needs no `open`."""
+        traits, entered = self._traits, 0
+        plan, name = (backfill, "0002_touched") if traits.inline else (spread, "0004_spread")
+        for index in self._servers.keys_like(WHOLE_KINDS):
+            (count,) = self._finish(Batch([plan(namespace_of(index), traits)], traits))
             entered += count
-        return ("0002_touched",) if entered else ()
+        return (name,) if entered else ()
 
     def namespaces(self) -> Sequence[str]:
-        indexes = self._servers.keys_like(f"{ROOT}kinds:{{*}}")
-        return sorted(map(namespace_of, indexes), key=str.encode)
+        indexes = self._servers.keys_like(WHOLE_KINDS)
+        if not self._traits.inline:
+            indexes += self._servers.keys_like(PARTS_OF_KINDS)
+        return sorted(set(map(namespace_of, indexes)), key=str.encode)
 
     def purge(self, namespace: str) -> int:
-        batch = Batch([purge(namespace)], self._traits)
+        batch = Batch([purge(namespace, self._traits)], self._traits)
         count: int
         (count,) = self._finish(batch)
         return count
