@@ -113,7 +113,7 @@ def test_openai_agents_on_redis_know_no_repeat_either(tmp_path: Path) -> None:
 
 
 def assert_repeats_are_stored_twice(report: Report) -> None:
-    assert "since it has no keys" in answer(report, "races").summary
+    assert "because it has no keys" in answer(report, "races").summary
     assert answer(report, "races").verdict == "pass"
     assert (lost(report, "lost"), lost(report, "split")) == (0, 0)
     assert lost(report, "duplicated") == 5  # one turn in five is delivered by both replicas
