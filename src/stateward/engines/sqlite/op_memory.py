@@ -7,6 +7,7 @@ is new. When one is not, all of them are filed in `ops`, each at most once, and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -40,7 +41,7 @@ class KeptOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a row of `ops` says of an outcome that its columns do not."""
 
     stamp: str = ""
-    documents: dict[str, int] = {}
+    documents: Mapping[str, int] = {}
     lease: Lease | None = None
     created: bool = False
 
