@@ -351,6 +351,20 @@ async def an_op_is_known_after_its_entries_were_trimmed_whatever_it_wrote_beside
 
 
 @case
+async def an_append_with_the_op_of_another_kind_of_commit_is_not_applied(h: Harness) -> None:
+    a = await h.replica()
+    it = h.entity()
+    await a.apply(it, Append(bodies(1)))
+    for write in (Put("doc", "1"), SetHead(status="s"), Acquire("n", h.span)):
+        op = h.new_id()
+        first = await a.apply(it, write, op=op)
+        again = is_a(await a.commit(it, Append(bodies(2)), op=op), Duplicate)
+        assert again.own
+        assert again.first == first
+    assert (await a.fetch(it, Log())).lines == lines(1)
+
+
+@case
 async def a_new_life_knows_no_key_of_the_old(h: Harness) -> None:
     a = await h.replica()
     it = h.entity()
