@@ -27,6 +27,7 @@ import stateward
 from stateward import Policy, Store, StoreUnavailable, sync
 from stateward.engines.redis.client.slots import SLOTS, slot_of
 from stateward.engines.redis.keys import keys_of
+from stateward.layers.outage.suppression import TOGETHER
 from stateward.ops import Entity
 
 PRIMARIES = 3
@@ -181,6 +182,37 @@ async def test_one_node_that_hangs_stalls_nobody_but_its_own_callers(
         await asyncio.gather(*insisting)
         for id, count in zip(healthy, counts, strict=True):
             assert await client.load(id) == list(range(count + 1))
+
+
+async def test_turns_kept_for_a_node_that_hangs_hold_up_none_for_the_others(
+    nodes: RedisCluster, tmp_path: Path
+) -> None:
+    """More of them than are replayed together."""
+    namespace = indexed_elsewhere("kept")
+    away, back = on_node(namespace, 0, TOGETHER + 8), on_node(namespace, 1, 5)
+    quick = Policy(read_timeout=0.5, write_timeout=0.5)
+    async with stateward.open(
+        nodes.url, namespace=namespace, policy=quick, spill=tmp_path / "spill"
+    ) as store:
+
+        async def say(number: int) -> set[str]:
+            said = (store.thread(id).append({"n": number}) for id in away + back)
+            return {answer.status for answer in await asyncio.gather(*said)}
+
+        async def replayed(number: int) -> None:
+            while store.counters.replayed < number:  # noqa: ASYNC110 - no one is woken by a counter
+                await asyncio.sleep(0.05)
+            assert store.counters.replayed == number
+
+        async with asyncio.timeout(PATIENCE):
+            while await say(1) != {"stored"}:  # on a busy machine half a second may be short
+                pass
+            before = store.counters.replayed
+            async with hanging(nodes.nodes[0]):
+                async with hanging(nodes.nodes[1]):
+                    assert await say(2) == {"spilled"}
+                await replayed(before + len(back))
+            await replayed(before + len(away + back))
 
 
 async def test_who_only_reads_notices_that_its_primary_was_demoted(
