@@ -20,7 +20,7 @@ import msgspec
 
 from audit.mutations import score
 from audit.mutations.catalogue import EVERY, MUTANTS, questions_of
-from audit.mutations.runner import TARGET, Trial, audited, run, servers
+from audit.mutations.runner import Servers, Trial, run, run_sound, servers
 from audit.mutations.survivors import KNOWN
 
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
@@ -49,7 +49,7 @@ def main() -> int:
         return _write_page(Path(options.page), Path(options.json))
     with servers() as where:
         if options.sound:
-            return _sound(where, options.profile, options.sound)
+            return _sound(where, options)
         began, trials = time.monotonic(), []
         trials = _run(ids, where, options, more=False)
         left = [trial.id for trial in score.survivors(trials)]
@@ -80,9 +80,9 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _run(ids: list[str], where: object, options: argparse.Namespace, *, more: bool) -> list[Trial]:
+def _run(ids: list[str], where: Servers, options: argparse.Namespace, *, more: bool) -> list[Trial]:
     trials = []
-    for trial in run(ids, where, options.profile, options.jobs, more=more, seed=options.seed):  # type: ignore[arg-type]
+    for trial in run(ids, where, options.profile, options.jobs, more=more, seed=options.seed):
         trials.append(trial)
         if trial.caught:
             said = f"{trial.by[0]}: {trial.finding}"
@@ -118,29 +118,22 @@ def _print(trials: list[Trial], seconds: float) -> None:
         print(f"  {trial.id:<36} {EVERY[trial.id].says} {KNOWN.get(trial.id, '')}")
 
 
-def _sound(where: object, profile: str, count: int) -> int:
+def _sound(where: Servers, options: argparse.Namespace) -> int:
     """Each sound memory so many times; the number of failures, of which each is a false one."""
-    named = [
-        ("SQLite, by hand", TARGET, where.url("sqlite")),  # type: ignore[attr-defined]
-        ("Redis, by hand", TARGET, where.url("redis")),  # type: ignore[attr-defined]
-        ("PostgreSQL, by hand", TARGET, where.url("postgres")),  # type: ignore[attr-defined]
-        ("Stateward on SQLite", None, None),
-        ("Stateward on Redis", where.url("redis"), None),  # type: ignore[attr-defined]
-        ("Stateward on PostgreSQL", where.url("postgres"), None),  # type: ignore[attr-defined]
-    ]
-    false = 0
-    for number in range(1, count + 1):
-        for name, target, url in named:
-            answers, problems, seconds = audited(target, url, profile, (), number)
-            bad = {id: said for id, said in answers.items() if said[0] in ("fail", "error")}
-            false += len(bad)
-            rest = [f"{id} {said[0]}" for id, said in answers.items() if said[0] != "pass"]
-            print(f"[{number}/{count}] {name:<24} {seconds:>5.0f} s  {', '.join(rest)}", flush=True)
-            for id, (verdict, summary) in bad.items():
-                print(f"      FALSE {verdict}: {id}: {summary}", flush=True)
-            for id, problem in problems.items():
-                print(f"      {id}: {problem}", flush=True)
-    print(f"\n{false} false failures in {count * len(named)} audits of sound memories")
+    count, false, audits = options.sound, 0, 0
+    for name, number, (answers, problems, seconds) in run_sound(
+        where, options.profile, options.jobs, count
+    ):
+        audits += 1
+        bad = {id: said for id, said in answers.items() if said[0] in ("fail", "error")}
+        false += len(bad)
+        rest = [f"{id} {said[0]}" for id, said in answers.items() if said[0] != "pass"]
+        print(f"[{number}/{count}] {name:<24} {seconds:>5.0f} s  {', '.join(rest)}", flush=True)
+        for id, (verdict, summary) in bad.items():
+            print(f"      FALSE {verdict}: {id}: {summary}", flush=True)
+        for id, problem in problems.items():
+            print(f"      {id}: {problem}", flush=True)
+    print(f"\n{false} false failures in {audits} audits of sound memories")
     return 1 if false else 0
 
 

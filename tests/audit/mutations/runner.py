@@ -38,6 +38,7 @@ TARGET = "audit.mutations.target:create"
 TESTS = str(Path(__file__).parents[2])
 # What takes long is asked of survivors only if it has to do with what is broken in them.
 SLOW = ("latency", "concurrency", "outage", "growth", "costs", "backup", "monitoring")
+Audited = tuple[dict[str, tuple[str, str]], dict[str, str], float]
 VERDICTS = {"fail": ("fail", "error"), "warn": ("fail", "error", "warn")}
 VERDICTS["unknown"] = (*VERDICTS["warn"], "unknown")
 
@@ -96,7 +97,7 @@ def audited(
     *,
     copied: bool = False,
     **more: Any,
-) -> tuple[dict[str, tuple[str, str]], dict[str, str], float]:
+) -> Audited:
     """Question → verdict and summary; what went wrong; seconds.
 
     `copied` replicas begin as copies of one process, which takes a tenth of the time.
@@ -239,3 +240,29 @@ def run(
         trials = [pool.submit(_one, id, told, profile, more, seed, asked.get(id)) for id in ids]
         for trial in as_completed(trials):
             yield trial.result()
+
+
+def run_sound(
+    where: Servers, profile: str, jobs: int, count: int
+) -> Iterator[tuple[str, int, Audited]]:
+    """Whole audits of sound memories as they end, each so many times: name, number, answers."""
+    named = [
+        ("SQLite, by hand", TARGET, "sqlite"),
+        ("Redis, by hand", TARGET, "redis"),
+        ("PostgreSQL, by hand", TARGET, "postgres"),
+        ("Stateward on SQLite", None, None),
+        ("Stateward on Redis", where.redis, None),
+        ("Stateward on PostgreSQL", where.postgres, None),
+    ]
+    # A process for each audit: what one leaves behind must not decide about the next.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
+        audits = {
+            pool.submit(audited, target, base and where.url(base), profile, (), number): (
+                name,
+                number,
+            )
+            for number in range(1, count + 1)
+            for name, target, base in named
+        }
+        for audit in as_completed(audits):
+            yield *audits[audit], audit.result()
