@@ -108,7 +108,9 @@ def _measure_graphs(folder: Path, options: argparse.Namespace, report: Report) -
         return
     for engine in options.engine:
         _say(f"LangGraph's checkpoints on {graphs.TITLES[engine]}")
-        report.rows += rows_of_graphs(graphs.measure(engine, folder, rounds=options.rounds))
+        messages = graphs.QUICK if options.quick else graphs.LONG
+        measured = graphs.measure(engine, folder, rounds=options.rounds, messages=messages)
+        report.rows += rows_of_graphs(measured)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

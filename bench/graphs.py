@@ -29,6 +29,7 @@ from bench.storage import memory
 from bench.targets import Row
 
 SHORT, LONG = 10, 1_000  # messages: growth is from the one to the other
+QUICK = 100  # instead of LONG
 TURNS, STEPS = 4, 5  # a round: the conversations take turns, some steps each
 MESSAGE = "x" * 1_000
 LIMITS = {"sqlite": 2.0, "redis": 2.0, "postgres": 2.5}  # KB for each of a turn
@@ -44,21 +45,22 @@ class Measured:
     """Of one engine: seconds of a put, round by round, and bytes that each turn of 1 KB added."""
 
     engine: str
+    messages: int  # of the long conversation
     short: list[float] = field(default_factory=list)
     long: list[float] = field(default_factory=list)
     by_turn: float = 0.0  # bytes
 
 
-def measure(engine: str, folder: Path, *, rounds: int) -> Measured:
-    """One conversation grows to 1,000 messages; then it and short ones take turns."""
+def measure(engine: str, folder: Path, *, rounds: int, messages: int = LONG) -> Measured:
+    """One conversation grows to so many messages; then it and short ones take turns."""
     with HOMES[engine](folder) as (url, size):
-        return asyncio.run(_measure(Measured(engine), url, size, rounds))
+        return asyncio.run(_measure(Measured(engine, messages), url, size, rounds))
 
 
 async def _measure(measured: Measured, url: str, size: Callable[[], int], rounds: int) -> Measured:
-    measured.by_turn = await _added(url, size)
+    measured.by_turn = await _added(url, size, measured.messages)
     async with _graph(url) as step:
-        await step("long", LONG)
+        await step("long", measured.messages)
         for number in range(rounds):
             await step(f"short {number}", SHORT)
             short, long = list[float](), list[float]()
@@ -70,15 +72,15 @@ async def _measure(measured: Measured, url: str, size: Callable[[], int], rounds
     return measured
 
 
-async def _added(url: str, size: Callable[[], int]) -> float:
+async def _added(url: str, size: Callable[[], int], messages: int) -> float:
     """Bytes that each turn added to the store while a thread grew."""
     from stateward.integrations.langgraph import StatewardSaver
 
     async with StatewardSaver.from_url(url) as saver:
         await converse(saver, "turns", SHORT // 2)
-        before = size()
-        await converse(saver, "turns", (LONG - SHORT) // 2)
-        return (size() - before) / ((LONG - SHORT) // 2)
+        before, turns = size(), (messages - SHORT) // 2
+        await converse(saver, "turns", turns)
+        return (size() - before) / turns
 
 
 async def converse(saver: Any, thread: str, turns: int) -> None:
@@ -176,8 +178,8 @@ HOMES = {"sqlite": _file, "redis": _valkey, "postgres": _postgres}
 
 def rows_of_graphs(measured: Measured) -> Iterator[Row]:
     title = f"LangGraph on {TITLES[measured.engine]}"
-    growth = Ratio.of(measured.long, measured.short)
-    yield Row(f"{title}: put, {SHORT} → {LONG:,} messages", "StatewardSaver", growth, at_most=1.3)
+    growth, long = Ratio.of(measured.long, measured.short), measured.messages
+    yield Row(f"{title}: put, {SHORT} → {long:,} messages", "StatewardSaver", growth, at_most=1.3)
     kept = Ratio.of([measured.by_turn], [len(MESSAGE)])
     limit = LIMITS[measured.engine]
     yield Row(f"{title}: stored per KB of a turn", "StatewardSaver", kept, "KB", at_most=limit)

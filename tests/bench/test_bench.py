@@ -127,16 +127,16 @@ def test_postgresql_is_measured_beside_its_driver(tmp_path: Path) -> None:
 
 def test_checkpoints_of_a_graph_are_measured_by_time_and_bytes(tmp_path: Path) -> None:
     path = tmp_path / "figures.json"
-    small = ("--rounds", "1", "--engine", "sqlite", "--folder", str(tmp_path))
+    small = ("--quick", "--rounds", "1", "--engine", "sqlite", "--folder", str(tmp_path))
     done = bench("--only", "langgraph", *small, "--json", str(path))
     assert done.returncode == 0, done.stderr
     rows = {row["what"]: row for row in json.loads(path.read_text(encoding="utf-8"))["rows"]}
-    growth = rows["LangGraph on SQLite: put, 10 → 1,000 messages"]
+    growth = rows["LangGraph on SQLite: put, 10 → 100 messages"]
     kept = rows["LangGraph on SQLite: stored per KB of a turn"]
     assert growth["at_most"] == 1.3
     assert growth["measured"]["median"] > 0
     assert kept["at_most"] == 2
-    assert 1.5 < kept["measured"]["median"] < 3
+    assert 1.5 < kept["measured"]["median"] < 4  # pages of few turns are not full
 
 
 def test_without_langgraph_its_section_says_that_it_is_left_out(tmp_path: Path) -> None:
