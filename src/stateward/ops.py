@@ -543,6 +543,9 @@ CommitOutcome = Applied | Duplicate | KeyReused | Conflict | Held | Fenced | Not
 Outcome = CommitOutcome | Fetched | Listed | Swept
 
 WRITES = (Commit, Sweep)  # operations that change the store; the others only read
+# The same for the way that every call takes: `READS.issuperset(map(type, ops))`. `isinstance` costs
+# many times as much, because structs have a metaclass.
+READS = frozenset((Fetch, List))
 
 
 def check_shape(commit: Commit) -> None:

@@ -23,6 +23,7 @@ other form are left alone: each stands for itself. Reading only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from stateward.errors import InvalidInput
@@ -50,7 +51,9 @@ class Ties(NamedTuple):
 
 
 NO_TIES = Ties()
-TALKING = ("user", "assistant", "system", "developer")  # no set: a role may be anything
+TALKING = frozenset({"user", "assistant", "system", "developer"})
+_TWO, _TEXTS = frozenset({2}), frozenset({str})
+_content, _role = itemgetter("content"), itemgetter("role")
 TYING = frozenset({"type", "tool_calls", "tool_call_id", "function_call", "parts", "blocks"})
 
 
@@ -64,17 +67,14 @@ def is_plain(message: Message) -> bool:
 
 
 def are_plain(messages: Sequence[Message]) -> bool:
-    """Whether none of them is tied to another; quick about what most messages are."""
-    for message in messages:
-        if (
-            len(message) == 2
-            and type(message.get("content")) is str
-            and message.get("role") in TALKING
-        ):
-            continue
-        if not is_plain(message):
-            return False
-    return True
+    """Whether none of them is tied to another; quick about what most are, all in C."""
+    try:
+        talk = _TWO.issuperset(map(len, messages)) and TALKING.issuperset(map(_role, messages))
+        if talk and _TEXTS.issuperset(map(type, map(_content, messages))):
+            return True
+    except (KeyError, TypeError):  # another form, or a role that is no word
+        pass
+    return all(map(is_plain, messages))
 
 
 def _unwrapped(message: Message) -> Message:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Sequence
 
 from stateward.errors import StoreMisused
 from stateward.layers.layer import Execute
-from stateward.observe.recorder import Recorder, Tracing
+from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
 from stateward.world import World
 
@@ -21,22 +19,14 @@ class Instruments:
         self._recorder = recorder
         self._world = world
 
-    def execute(
-        self, ops: Sequence[Op], deadline: float | None = None
-    ) -> Coroutine[Any, Any, list[Outcome]]:
-        tracing = self._recorder.tracing
-        measured = self._measured if tracing is None else partial(self._traced, tracing)
-        return measured(ops, deadline)
-
-    async def _traced(
-        self, tracing: Tracing, ops: Sequence[Op], deadline: float | None
+    async def execute(
+        self, ops: Sequence[Op], deadline: float | None = None, traced: bool = False
     ) -> list[Outcome]:
-        with tracing(self._recorder.engine, ops):
-            return await self._measured(ops, deadline)
-
-    async def _measured(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         recorder, monotonic = self._recorder, self._world.monotonic
-        known = [recorder.consistency.known(op) for op in ops]
+        if recorder.tracing is not None and not traced:
+            with recorder.tracing(recorder.engine, ops):
+                return await self.execute(ops, deadline, True)
+        known = recorder.consistency.known(ops)
         start = monotonic()
         try:
             outcomes = await self._below(ops, deadline)
