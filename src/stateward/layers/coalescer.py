@@ -63,11 +63,11 @@ class Coalescer:
         Raises `StoreUnavailable` with `applied="no"` when it passes before the ops were sent, and
         `applied="unknown"` when it passes after.
         """
-        if READS.issuperset(map(type, ops)):
+        if type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops)):
             if self._inline:
                 return self._engine.execute(ops, deadline=deadline)
             return self._reads.execute(ops, deadline)
-        if READS.isdisjoint(map(type, ops)):
+        if len(ops) == 1 or READS.isdisjoint(map(type, ops)):
             return self._writes.execute(ops, deadline)
         return self._execute_both(ops, deadline)
 

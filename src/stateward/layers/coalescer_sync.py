@@ -60,11 +60,11 @@ class Coalescer:
         It ends the wait for others; a round trip that this thread itself leads is given up by
         the engine, where there is a network in between.
         """
-        if READS.issuperset(map(type, ops)):
+        if type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops)):
             if self._inline:
                 return self._engine.execute(ops, deadline=deadline)
             return self._reads.execute(ops, deadline)
-        if READS.isdisjoint(map(type, ops)):
+        if len(ops) == 1 or READS.isdisjoint(map(type, ops)):
             return self._writes.execute(ops, deadline)
         writes = [op for op in ops if type(op) not in READS]
         reads = [op for op in ops if type(op) in READS]
@@ -231,6 +231,10 @@ class Lane:
     def _hand_over(self, leader: Lead, unanswered: Sequence[Waiting] = ()) -> None:
         """Give the lead away, unless that was done before; those left unanswered come first."""
         with self._lock:
+            idle = not (self._queue or self._stalled or self._draining or unanswered)
+            if idle and self._leader is leader:
+                self._leader = None
+                return
             stalled = [other for other in self._stalled if other is not leader]
             had_stalled = len(stalled) < len(self._stalled)
             if self._leader is leader or (had_stalled and self._leader is None):

@@ -51,7 +51,8 @@ class Deadlines:
     async def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         """With a `deadline` (by the monotonic clock) no longer than until then."""
         policy = self._policy
-        writes = not READS.issuperset(map(type, ops))
+        reads = type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops))
+        writes = not reads
         breaker = self._writes if writes else self._reads
         start = self._world.monotonic()
         end = start + (policy.write_timeout if writes else policy.read_timeout)

@@ -69,14 +69,14 @@ class SqliteEngine:
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         assert self._reader is not None, "open() comes first"
-        if READS.issuperset(map(type, ops)):
+        if type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops)):
             outcomes = self._reader.read(ops)
             if len(ops) == 1:
                 (page,) = outcomes
                 if (page.count if type(page) is Fetched else rows(page)) >= PAGE:
                     await asyncio.sleep(0)  # who reads page after page lets others run in between
             return outcomes
-        if READS.isdisjoint(map(type, ops)):
+        if len(ops) == 1 or READS.isdisjoint(map(type, ops)):
             return await self._write(ops, deadline)
         written = iter(await self._write([op for op in ops if type(op) not in READS], deadline))
         read = iter(self._reader.read([op for op in ops if type(op) in READS]))

@@ -59,9 +59,9 @@ class SqliteEngine:
             self._writer.close()
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
-        if READS.issuperset(map(type, ops)):
+        if type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops)):
             return self._read(ops)
-        if READS.isdisjoint(map(type, ops)):
+        if len(ops) == 1 or READS.isdisjoint(map(type, ops)):
             return self._write(ops, deadline)
         written = iter(self._write([op for op in ops if type(op) not in READS], deadline))
         read = iter(self._read([op for op in ops if type(op) in READS]))
