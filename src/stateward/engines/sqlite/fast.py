@@ -45,10 +45,11 @@ class Appends(Reads):
         if not is_plain(commit):
             return None
         run, op = self.run, commit.op
-        rows = run(sql.head_to_append, (*commit.entity, op)).fetchall()
+        rows: list[Columns] = run(sql.head_to_append, (*commit.entity, op)).fetchall()
         saved = after_append(commit, rows[0], now) if rows else None
         if saved is None or type(saved) is NotYours:
             return saved
+        assert type(saved) is tuple
         id_, _, _, touched, life, _, _, version, *_ = rows[0]
         write: Append = commit.writes[0]  # type: ignore[assignment]
         bodies = write.bodies

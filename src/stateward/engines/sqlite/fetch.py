@@ -94,7 +94,7 @@ class Reads:
 
     def _fetch_tail(self, op: Fetch, log: Log, last: int, now: float) -> Fetched | NotYours | None:
         """The newest entries; None if one statement cannot tell them."""
-        rows = self.run(sql.head_and_tail, (last, *op.entity)).fetchall()
+        rows: list[tuple[Any, ...]] = self.run(sql.head_and_tail, (last, *op.entity)).fetchall()
         if not rows:
             return _absent(None, log)
         head = head_of(rows[0])
@@ -114,7 +114,8 @@ class Reads:
     def _fetch_documents(self, op: Fetch, now: float) -> Fetched | NotYours:
         """All documents with their head, or a few."""
         names = () if op.all_documents else op.documents
-        rows = self.run(_head_and_documents(len(names)), op.entity + names).fetchall()
+        query = _head_and_documents(len(names))
+        rows: list[tuple[Any, ...]] = self.run(query, op.entity + names).fetchall()
         if not rows:
             return _absent(None, None)
         head = head_of(rows[0])
@@ -122,7 +123,9 @@ class Reads:
             return _absent(head, None)
         if op.owner is not None and op.owner != head.owner:
             return NotYours()
-        stored = {row[HEAD_COLUMNS]: Value(*row[HEAD_COLUMNS + 1 :]) for row in rows}
+        stored: dict[Any, Value] = {
+            row[HEAD_COLUMNS]: Value(*row[HEAD_COLUMNS + 1 :]) for row in rows
+        }
         stored.pop(None, None)  # there is none of them
         stored, unchanged = _changed_since(op, stored)
         return Fetched(head, documents=stored, unchanged=unchanged)
