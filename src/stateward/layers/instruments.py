@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from stateward.errors import StoreMisused
 from stateward.layers.layer import Execute
-from stateward.observe.recorder import Recorder
+from stateward.observe.recorder import Recorder, Tracing
 from stateward.ops import Op, Outcome
 from stateward.world import World
 
@@ -19,13 +20,22 @@ class Instruments:
         self._recorder = recorder
         self._world = world
 
-    async def execute(
-        self, ops: Sequence[Op], deadline: float | None = None, traced: bool = False
+    def execute(
+        self, ops: Sequence[Op], deadline: float | None = None
+    ) -> Coroutine[Any, Any, list[Outcome]]:
+        tracing = self._recorder.tracing
+        if tracing is None:
+            return self._measured(ops, deadline)
+        return self._traced(tracing, ops, deadline)
+
+    async def _traced(
+        self, tracing: Tracing, ops: Sequence[Op], deadline: float | None
     ) -> list[Outcome]:
+        with tracing(self._recorder.engine, ops):
+            return await self._measured(ops, deadline)
+
+    async def _measured(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         recorder, monotonic = self._recorder, self._world.monotonic
-        if recorder.tracing is not None and not traced:
-            with recorder.tracing(recorder.engine, ops):
-                return await self.execute(ops, deadline, True)
         known = recorder.consistency.known(ops)
         start = monotonic()
         try:

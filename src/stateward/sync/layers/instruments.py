@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stateward.errors import StoreMisused
-from stateward.observe.recorder import Recorder
+from stateward.observe.recorder import Recorder, Tracing
 from stateward.ops import Op, Outcome
 from stateward.sync.layers.layer import Execute
 from stateward.world import World
@@ -20,13 +20,18 @@ class Instruments:
         self._recorder = recorder
         self._world = world
 
-    def execute(
-        self, ops: Sequence[Op], deadline: float | None = None, traced: bool = False
-    ) -> list[Outcome]:
+    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+        tracing = self._recorder.tracing
+        if tracing is None:
+            return self._measured(ops, deadline)
+        return self._traced(tracing, ops, deadline)
+
+    def _traced(self, tracing: Tracing, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+        with tracing(self._recorder.engine, ops):
+            return self._measured(ops, deadline)
+
+    def _measured(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         recorder, monotonic = self._recorder, self._world.monotonic
-        if recorder.tracing is not None and not traced:
-            with recorder.tracing(recorder.engine, ops):
-                return self.execute(ops, deadline, True)
         known = recorder.consistency.known(ops)
         start = monotonic()
         try:
