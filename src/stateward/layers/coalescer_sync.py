@@ -231,9 +231,9 @@ class Lane:
     def _hand_over(self, leader: Lead, unanswered: Sequence[Waiting] = ()) -> None:
         """Give the lead away, unless that was done before; those left unanswered come first."""
         with self._lock:
-            idle = not (self._queue or self._stalled or self._draining or unanswered)
-            if idle and self._leader is leader:
-                self._leader = None
+            waited_for = self._queue or self._stalled or self._draining
+            if self._leader is leader and type(leader) is list and not waited_for:
+                self._leader = None  # it was alone, as most are
                 return
             stalled = [other for other in self._stalled if other is not leader]
             had_stalled = len(stalled) < len(self._stalled)

@@ -217,7 +217,9 @@ class Leases:
         # async only: begin
         try:
             return (await self._background.awaited(self._execute_past_breaker((commit,))))[0]
-        except asyncio.CancelledError:  # with the same op: it is made once
+        except StatewardError:
+            raise
+        except BaseException:  # with the same op: it is made once
             giving = self._background.must_finish(self._execute_past_breaker((commit,)))
             giving.add_done_callback(lambda done: _say_if_lost(entity, done))
             raise
