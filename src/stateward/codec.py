@@ -59,8 +59,13 @@ def encode(value: Any, what: str) -> str:
     """The JSON text of `value`, or `InvalidInput` naming the place that is not JSON."""
     if not _is_flat(value):
         _check(value, what, 0)
+    return encode_checked(value, what).decode()
+
+
+def encode_checked(value: Any, what: str) -> bytes:
+    """The same, in bytes, of a value that is known to consist of what JSON can hold."""
     try:
-        return _encoder.encode(value).decode()
+        return _encoder.encode(value)
     except UnicodeEncodeError as error:
         raise InvalidInput(
             f"{what} holds a lone surrogate ({error.object[error.start]!r}), which is not text; "
@@ -150,16 +155,19 @@ def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
     for message in messages:
         if type(message) is not dict:
             message = as_message(message)
-        body = encode(message, "the message")
-        size = _size(body)
+        if not _is_flat(message):
+            _check(message, "the message", 0)
+        data = encode_checked(message, "the message")
+        size = len(data)
         if size > limits.message:
             raise TooLarge(
                 f"a message of {size:,} bytes is over the limit of {limits.message:,}; keep large "
                 "content elsewhere and store a reference, or raise Limits.message"
             )
         total += size
-        bodies.append(body)
-    check_commit(total, limits)
+        bodies.append(data.decode())
+    if total > limits.commit:
+        check_commit(total, limits)
     return tuple(bodies)
 
 
@@ -172,9 +180,11 @@ def encode_document(value: Any, limits: Limits) -> str:
 
 def encode_value(value: Any, what: str, limits: Limits) -> str:
     """The JSON text of anything else that is stored whole, within the limit of a commit."""
-    text = encode(value, what)
-    check_commit(_size(text), limits, what)
-    return text
+    if not _is_flat(value):
+        _check(value, what, 0)
+    data = encode_checked(value, what)
+    check_commit(len(data), limits, what)
+    return data.decode()
 
 
 # --- objects of a type: a dataclass, a TypedDict, a msgspec struct, a Pydantic model -------------
@@ -341,10 +351,6 @@ def _damaged(error: Exception) -> SchemaError:
         f"the store holds text that is not JSON ({error}): it is damaged or was changed by "
         "something else; restore it from a backup"
     )
-
-
-def _size(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
 
 
 def _is_flat(value: Any) -> bool:

@@ -543,6 +543,13 @@ CommitOutcome = Applied | Duplicate | KeyReused | Conflict | Held | Fenced | Not
 Outcome = CommitOutcome | Fetched | Listed | Swept
 
 WRITES = (Commit, Sweep)  # operations that change the store; the others only read
+# The same for the way that every call takes: `READS.issuperset(map(type, ops))`. `isinstance` costs
+# many times as much, because structs have a metaclass.
+READS = frozenset((Fetch, List))
+
+
+# Of those that stand for the same a commit has one; of documents one each, of the last none.
+_TOGETHER = {Acquire: Lease, Renew: Lease, Release: Lease, Delete: Put, Restore: Drop}
 
 
 def check_shape(commit: Commit) -> None:
@@ -553,15 +560,14 @@ def check_shape(commit: Commit) -> None:
             return
     seen: set[object] = set()
     for write in commit.writes:
-        what: object = type(write)
-        if isinstance(write, Acquire | Renew | Release):
-            what = Lease
-        elif isinstance(write, Put | Delete):
-            what = (Put, write.name)
-        if what in seen or (isinstance(write, Drop | Restore) and len(commit.writes) > 1):
+        kind = type(write)
+        what: object = _TOGETHER.get(kind, kind)
+        if what is Put:
+            what = write.name  # type: ignore[union-attr]
+        if what in seen or what is Drop:
             raise ValueError(f"a commit cannot hold these writes together: {commit.writes!r}")
         seen.add(what)
-        if isinstance(write, Append) and not write.bodies:
+        if kind is Append and not write.bodies:  # type: ignore[union-attr]
             raise ValueError("an append needs at least one body")
     if not commit.writes:
         raise ValueError("a commit needs at least one write")

@@ -122,3 +122,18 @@ def test_a_relative_path_stays_what_it_was(path: Path, monkeypatch: pytest.Monke
         monkeypatch.chdir(path.parent.parent)
         store.thread("t").append(say("two"))
         assert texts(store.thread("t").load()) == ["one", "two"]
+
+
+def test_a_link_that_is_turned_to_another_file_is_followed(path: Path) -> None:
+    for name in ("old", "new"):
+        with stateward.sync.open(f"sqlite:///{path.parent / name}.db") as store:
+            store.thread("t").append(say(name))
+    path.symlink_to(path.parent / "old.db")
+    with stateward.sync.open(f"sqlite:///{path}", spill=False) as store:
+        thread = store.thread("t")
+        thread.append(say("one"))
+        path.unlink()
+        path.symlink_to(path.parent / "new.db")
+        assert texts(thread.load()) == ["new"]
+        assert thread.append(say("two")).status == "stored"
+        assert texts(thread.load()) == ["new", "two"]

@@ -50,7 +50,6 @@ class Ties(NamedTuple):
 
 
 NO_TIES = Ties()
-TALKING = ("user", "assistant", "system", "developer")  # no set: a role may be anything
 TYING = frozenset({"type", "tool_calls", "tool_call_id", "function_call", "parts", "blocks"})
 
 
@@ -64,17 +63,18 @@ def is_plain(message: Message) -> bool:
 
 
 def are_plain(messages: Sequence[Message]) -> bool:
-    """Whether none of them is tied to another; quick about what most messages are."""
-    for message in messages:
-        if (
-            len(message) == 2
-            and type(message.get("content")) is str
-            and message.get("role") in TALKING
-        ):
-            continue
-        if not is_plain(message):
-            return False
-    return True
+    """Whether none of them is tied to another; quick about what most are: a role and a text."""
+    try:
+        for message in messages:
+            if len(message) != 2 or type(message["content"]) is not str:
+                break
+            if message["role"] == "function":
+                return False
+        else:
+            return True
+    except KeyError:  # another form
+        pass
+    return all(map(is_plain, messages))
 
 
 def _unwrapped(message: Message) -> Message:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from stateward.codec import check_count
+from stateward.codec import MOST, check_count
 from stateward.context.shorten import shortened
 from stateward.context.tokens import Count, checked, estimate
 from stateward.context.tool_pairs import (
@@ -47,6 +47,7 @@ class Bounds(Struct, frozen=True):
     count: Count = estimate
     oversized: Oversized = "raise"
     exact: bool = False  # the last messages themselves, whatever belongs to them
+    plain: bool = False  # surely nothing but `last` was asked for
 
     @classmethod
     def of(
@@ -59,6 +60,9 @@ class Bounds(Struct, frozen=True):
         exact: bool = False,
     ) -> Bounds:
         """Bounds as they were asked for, or `InvalidInput`."""
+        alone = turns is None and max_tokens is None and count is None and not exact
+        if alone and type(last) is int and 0 < last <= MOST and oversized == "raise":
+            return cls(last, plain=True)
         if last is not None and turns is not None:
             raise InvalidInput("give last= (messages) or turns=, not both")
         if exact and (turns is not None or max_tokens is not None):

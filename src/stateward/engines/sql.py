@@ -16,13 +16,17 @@ from stateward.ops import Entry
 
 
 def load(package: str, filename: str) -> SimpleNamespace:
-    """The named blocks of a `.sql` file as attributes; each has a comment that says why."""
+    """The named blocks of a `.sql` file as attributes; each has a comment that says why.
+
+    Drivers look statements up by their text, at each call: it has no more of it than it needs.
+    """
     text = files(package).joinpath(filename).read_text(encoding="utf-8")
     queries: dict[str, str] = {}
     for block in text.split("-- name: ")[1:]:
         name, _, body = block.partition("\n")
-        lines = [line for line in body.splitlines() if not line.lstrip().startswith("--")]
-        queries[name.strip()] = "\n".join(lines).strip().rstrip(";")
+        lines = [line.strip() for line in body.splitlines()]
+        text = "\n".join(line for line in lines if not line.startswith("--"))
+        queries[name.strip()] = text.strip().rstrip(";")
     return SimpleNamespace(**queries)
 
 

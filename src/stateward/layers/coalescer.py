@@ -36,7 +36,7 @@ from stateward.layers.queue import (
 )
 from stateward.observe.metrics import Histogram
 from stateward.observe.recorder import Recorder
-from stateward.ops import WRITES, Entity, Op, Outcome
+from stateward.ops import READS, Entity, Op, Outcome
 
 HELD_UP = 0.1  # seconds by which a timer is late when the event loop had no time for it
 
@@ -63,29 +63,23 @@ class Coalescer:
         Raises `StoreUnavailable` with `applied="no"` when it passes before the ops were sent, and
         `applied="unknown"` when it passes after.
         """
-        if len(ops) == 1:
-            if isinstance(ops[0], WRITES):
-                return self._writes.execute(ops, deadline)
+        if type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops)):
             if self._inline:
                 return self._engine.execute(ops, deadline=deadline)
             return self._reads.execute(ops, deadline)
-        return self._execute_several(ops, deadline)
+        if len(ops) == 1 or READS.isdisjoint(map(type, ops)):
+            return self._writes.execute(ops, deadline)
+        return self._execute_both(ops, deadline)
 
-    async def _execute_several(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
-        writes = [op for op in ops if isinstance(op, WRITES)]
-        if not writes:
-            if self._inline:
-                return await self._engine.execute(ops, deadline=deadline)
-            return await self._reads.execute(ops, deadline)
-        if len(writes) == len(ops):
-            return await self._writes.execute(ops, deadline)
-        reads = [op for op in ops if not isinstance(op, WRITES)]
+    async def _execute_both(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
+        writes = [op for op in ops if type(op) not in READS]
+        reads = [op for op in ops if type(op) in READS]
         written = iter(await self._writes.execute(writes, deadline))
         try:
             read = iter(await self._reads.execute(reads, deadline))
         except StoreUnavailable as error:
             raise after_writes(error) from error
-        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+        return [next(read if type(op) in READS else written) for op in ops]
 
     async def drain(self) -> None:
         """Wait until nothing is waiting or under way."""

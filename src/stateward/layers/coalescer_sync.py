@@ -37,7 +37,7 @@ from stateward.layers.queue import (
 )
 from stateward.observe.metrics import Histogram
 from stateward.observe.recorder import Recorder
-from stateward.ops import WRITES, Entity, Op, Outcome
+from stateward.ops import READS, Entity, Op, Outcome
 
 
 class Coalescer:
@@ -60,22 +60,20 @@ class Coalescer:
         It ends the wait for others; a round trip that this thread itself leads is given up by
         the engine, where there is a network in between.
         """
-        if len(ops) == 1 and isinstance(ops[0], WRITES):
-            return self._writes.execute(ops, deadline)
-        writes = [op for op in ops if isinstance(op, WRITES)]
-        if not writes:
+        if type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops)):
             if self._inline:
                 return self._engine.execute(ops, deadline=deadline)
             return self._reads.execute(ops, deadline)
-        if len(writes) == len(ops):
+        if len(ops) == 1 or READS.isdisjoint(map(type, ops)):
             return self._writes.execute(ops, deadline)
-        reads = [op for op in ops if not isinstance(op, WRITES)]
+        writes = [op for op in ops if type(op) not in READS]
+        reads = [op for op in ops if type(op) in READS]
         written = iter(self._writes.execute(writes, deadline))
         try:
             read = iter(self._reads.execute(reads, deadline))
         except StoreUnavailable as error:
             raise after_writes(error) from error
-        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+        return [next(read if type(op) in READS else written) for op in ops]
 
     def drain(self) -> None:
         """Wait until nothing is waiting or under way."""
@@ -233,6 +231,10 @@ class Lane:
     def _hand_over(self, leader: Lead, unanswered: Sequence[Waiting] = ()) -> None:
         """Give the lead away, unless that was done before; those left unanswered come first."""
         with self._lock:
+            waited_for = self._queue or self._stalled or self._draining
+            if self._leader is leader and type(leader) is list and not waited_for:
+                self._leader = None  # it was alone, as most are
+                return
             stalled = [other for other in self._stalled if other is not leader]
             had_stalled = len(stalled) < len(self._stalled)
             if self._leader is leader or (had_stalled and self._leader is None):

@@ -10,7 +10,7 @@ from stateward.layers.breaker import Breaker
 from stateward.layers.layer import Layer
 from stateward.layers.policy import Policy
 from stateward.observe.counters import Counters
-from stateward.ops import WRITES, Op, Outcome
+from stateward.ops import READS, Op, Outcome
 from stateward.world import World
 
 FIRST_PAUSE = 0.01
@@ -51,7 +51,8 @@ class Deadlines:
     async def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         """With a `deadline` (by the monotonic clock) no longer than until then."""
         policy = self._policy
-        writes = isinstance(ops[0], WRITES) if len(ops) == 1 else _any_writes(ops)
+        reads = type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops))
+        writes = not reads
         breaker = self._writes if writes else self._reads
         start = self._world.monotonic()
         end = start + (policy.write_timeout if writes else policy.read_timeout)
@@ -71,19 +72,17 @@ class Deadlines:
                 outcomes = await self._again(ops, breaker, start, end, error)
             except StoreUnavailable:
                 if not writes:
-                    self._looked_up(self._world.monotonic() - start)
+                    self._counters.lookups += 1
+                    self._counters.slow_lookups += self._world.monotonic() - start > self._slow
                 raise
         breaker.answered = now = self._world.monotonic()
         if breaker.failures:
             breaker.succeeded(now)
         if not writes:
-            self._looked_up(now - start)
+            self._counters.lookups += 1
+            if now - start > self._slow:
+                self._counters.slow_lookups += 1
         return outcomes
-
-    def _looked_up(self, seconds: float) -> None:
-        self._counters.lookups += 1
-        if seconds > self._slow:
-            self._counters.slow_lookups += 1
 
     async def execute_past_breaker(
         self, ops: Sequence[Op], deadline: float | None = None
@@ -128,7 +127,3 @@ class Deadlines:
             # itself is not touched: a batch that failed gives the same one to all its callers.
             raise type(error)(str(error), applied="unknown") from (error.__cause__ or error)
         raise error
-
-
-def _any_writes(ops: Sequence[Op]) -> bool:
-    return any(isinstance(op, WRITES) for op in ops)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from functools import partial
 from typing import Any
 
 from stateward.errors import StoreMisused
@@ -25,8 +24,9 @@ class Instruments:
         self, ops: Sequence[Op], deadline: float | None = None
     ) -> Coroutine[Any, Any, list[Outcome]]:
         tracing = self._recorder.tracing
-        measured = self._measured if tracing is None else partial(self._traced, tracing)
-        return measured(ops, deadline)
+        if tracing is None:
+            return self._measured(ops, deadline)
+        return self._traced(tracing, ops, deadline)
 
     async def _traced(
         self, tracing: Tracing, ops: Sequence[Op], deadline: float | None
@@ -36,7 +36,7 @@ class Instruments:
 
     async def _measured(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         recorder, monotonic = self._recorder, self._world.monotonic
-        known = [recorder.consistency.known(op) for op in ops]
+        known = recorder.consistency.known(ops)
         start = monotonic()
         try:
             outcomes = await self._below(ops, deadline)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 
 from stateward.observe.concerned import Concerned
 from stateward.observe.logs import log_going_back
@@ -30,12 +31,16 @@ class Consistency:
         self._leases: dict[Entity, tuple[int, float]] = {}  # token and end of leases seen
         self._lock = threading.Lock()  # over the two counters
 
-    def known(self, op: Op) -> int:
-        """How many commits its entity is known to have, before it is asked."""
-        if type(op) is Fetch or type(op) is Commit:
-            entity = op.entity
-            return self.commits.get(entity) or self._older.get(entity, 0)
-        return 0
+    def known(self, ops: Sequence[Op]) -> list[int]:
+        """How many commits the entity of each is known to have, before they are asked."""
+        known, commits = [], self.commits
+        for op in ops:
+            if type(op) is Fetch or type(op) is Commit:
+                entity = op.entity
+                known.append(commits.get(entity) or self._older.get(entity, 0))
+            else:
+                known.append(0)
+        return known
 
     def fetched(self, entity: Entity, fetched: Fetched, before: int) -> None:
         """The store shows this of an entity that was known to have so many commits before."""

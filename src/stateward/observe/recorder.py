@@ -38,6 +38,7 @@ from stateward.ops import (
     Fetched,
     List,
     Listed,
+    Log,
     Op,
     Outcome,
     Put,
@@ -62,8 +63,6 @@ OUTCOMES = {
 SUPPRESSED = ("spilled", "dropped")
 OK = "ok"
 READS = ("load", "get", "head", "list")
-
-_ORDINARY = frozenset((Applied, Fetched, Listed, Swept))
 
 Key = tuple[Any, ...]
 Tracing = Callable[[str, Sequence[Op]], AbstractContextManager[Any]]
@@ -100,7 +99,7 @@ class Series:
 
     def read(self, labels: Labels) -> SeriesReading:
         with self.duration.lock:
-            counts, total = list(self.duration.counts), self.duration.total
+            counts, total = self.duration.counted_locked()
             refused, errors = dict(self._refused), self._errors + self._spared
             answered = sum(counts) - sum(self._errors.values())
         took = distribution(labels, DURATIONS, counts, total)
@@ -149,35 +148,40 @@ class Recorder:
         now: float,
     ) -> None:
         """All of these were answered, after so many seconds; `known` as `Consistency` said."""
-        if len(ops) == 1:
-            self._note(ops[0], outcomes[0], known[0], seconds)
-        else:
-            for op, outcome, before in zip(ops, outcomes, known, strict=True):
-                self._note(op, outcome, before, seconds)
-        if len(self.consistency.commits) > ENTITIES or now - self.consistency.rotated > GENERATION:
-            self.consistency.rotate(now)
+        consistency, tenants = self.consistency, self._tenants
+        for op, outcome, before in zip(ops, outcomes, known, strict=True):
+            series = self._of(op)
+            if tenants.active:
+                tenants.answered(op, outcome)
+            kind = type(outcome)
+            if kind is Fetched:
+                series.duration.add(seconds)
+                # What there is no less and no more of than before has nothing to tell.
+                if outcome.head.commits != before or outcome.reset:  # type: ignore[union-attr]
+                    consistency.fetched(op.entity, outcome, before)  # type: ignore[union-attr,arg-type]
+            elif kind is Applied:
+                series.duration.add(seconds)
+                self._applied(op, series, outcome, before, seconds)  # type: ignore[arg-type]
+            elif kind is Listed:
+                series.duration.add(seconds)
+                if op.due:  # type: ignore[union-attr]
+                    for found in outcome.entities:  # type: ignore[union-attr]
+                        consistency.see(found.entity, found.head)
+            elif kind is Swept:
+                series.duration.add(seconds)
+            else:
+                self._refused(op, series, outcome, seconds)
+        if now - consistency.rotated > GENERATION or len(consistency.commits) > ENTITIES:
+            consistency.rotate(now)
 
-    def _note(self, op: Op, outcome: Outcome, before: int, seconds: float) -> None:
-        series = self._of(op)
-        if self._tenants.active:
-            self._tenants.answered(op, outcome)
-        if type(outcome) not in _ORDINARY:
-            self._refused(op, series, outcome, seconds)
-            return
-        series.duration.add(seconds)
-        if type(op) is Commit:
-            if type(outcome) is Applied:
-                self.consistency.commits[op.entity] = before + 1
-                if outcome.lease is not None and type(op.writes[0]) is Acquire:
-                    self.consistency.granted(op.entity, outcome, series.kind)
-                if WRITES_LOG.isEnabledFor(logging.DEBUG):
-                    log_write(op, series.operation, outcome, seconds)
-        elif type(op) is Fetch:
-            if type(outcome) is Fetched:
-                self.consistency.fetched(op.entity, outcome, before)
-        elif type(outcome) is Listed and type(op) is List and op.due:
-            for found in outcome.entities:
-                self.consistency.see(found.entity, found.head)
+    def _applied(
+        self, op: Commit, series: Series, applied: Applied, before: int, seconds: float
+    ) -> None:
+        self.consistency.commits[op.entity] = before + 1
+        if applied.lease is not None and type(op.writes[0]) is Acquire:
+            self.consistency.granted(op.entity, applied, series.kind)
+        if WRITES_LOG.isEnabledFor(logging.DEBUG):
+            log_write(op, series.operation, applied, seconds)
 
     def failed(self, ops: Sequence[Op], error: BaseException, seconds: float, now: float) -> None:
         """The engine failed, or the caller did not wait for the answer."""
@@ -204,11 +208,12 @@ class Recorder:
 
     def _of(self, op: Op) -> Series:
         key: Key
-        if type(op) is Commit:
+        if type(op) is Fetch:
+            what = Log if op.log is not None else bool(op.documents or op.all_documents)
+            key = (op.entity[1], what)
+        elif type(op) is Commit:
             writes = op.writes
             key = (op.entity[1], type(writes[0]), len(writes) > 1, not op.checks)
-        elif type(op) is Fetch:
-            key = (op.entity[1], op.log is None, not (op.documents or op.all_documents))
         elif type(op) is List:
             key = (op.kind if op.within is None else op.within.kind, List)
         else:

@@ -16,6 +16,8 @@ class Background:
 
     def __init__(self) -> None:
         self._must_finish: set[asyncio.Task[Any]] = set()  # async only
+        self._awaited = 0  # async only
+        self._none_left: asyncio.Future[None] | None = None  # async only
         self._unawaited: dict[Any, Any] = {}
 
     # async only: begin
@@ -25,6 +27,19 @@ class Background:
         self._must_finish.add(task)
         task.add_done_callback(self._must_finish.discard)
         return task
+
+    async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
+        """Work that its caller awaits, and sees to if it is cancelled; `finish` waits for it too.
+
+        A task for each would cost the event loop three turns.
+        """
+        self._awaited += 1
+        try:
+            return await work
+        finally:
+            self._awaited -= 1
+            if not self._awaited and self._none_left is not None and not self._none_left.done():
+                self._none_left.set_result(None)
 
     # async only: end
 
@@ -57,6 +72,10 @@ class Background:
             # async only: end
             # sync only: task.join(5.0)
         # async only: begin
-        while self._must_finish:
-            await asyncio.wait(self._must_finish)
+        while self._must_finish or self._awaited:
+            if self._awaited:
+                self._none_left = asyncio.get_running_loop().create_future()
+                await self._none_left
+            else:
+                await asyncio.wait(self._must_finish)
         # async only: end

@@ -5,6 +5,7 @@ from __future__ import annotations
 from stateward.ops import Entity, Head
 
 KEPT = 10_000
+UNEDITED = (0, "")  # what most threads are, in one object for all of them
 
 
 class PlainBeginnings:
@@ -22,4 +23,5 @@ class PlainBeginnings:
         """This thread, as it is, does not begin with system messages."""
         while len(self.seen) >= KEPT:
             self.seen.pop(next(iter(self.seen)), None)
-        self.seen[entity] = (head.life, head.label)
+        found = (head.life, head.label)
+        self.seen[entity] = UNEDITED if found == UNEDITED else found

@@ -6,7 +6,7 @@ from stateward.codec import check_id
 from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.window import Bounds
 from stateward.kinds import THREAD, USER, WORKFLOW
-from stateward.ops import Fetch, Fetched, List, Listed
+from stateward.ops import Entity, Fetch, Fetched, List, Listed
 from stateward.records import Context
 from stateward.state.documents import document
 from stateward.state.layered import Layered
@@ -33,23 +33,23 @@ async def read_context(
     threads, users, work = scopes
     if compaction is not None:
         check_compaction(compaction, None, None, bounds.exact)
-    entity, known = threads.entity(THREAD, thread), users.entity(USER, user)
+    entity, known = threads.entity(THREAD, thread), Entity(users.namespace, USER, user)
     wanted = WindowRequest(entity, user, bounds, compaction=compaction, entries=entries)
     active = List(work.namespace, kind=WORKFLOW, owner=user, status="active", documents=READING)
     asked = questions(threads, wanted, at_once=True)
-    outcomes = await layered.execute(
-        (
-            *((threads, fetch) for fetch in asked),
-            (users, Fetch(known, user, all_documents=True)),
-            (work, active),
+    everything = Fetch(known, user, all_documents=True)
+    if threads is users is work:
+        outcomes = await threads.execute((*asked, everything, active))
+    else:
+        outcomes = await layered.execute(
+            (*((threads, fetch) for fetch in asked), (users, everything), (work, active))
         )
-    )
-    kept, listed = outcomes[len(asked) :]
-    assert isinstance(listed, Listed)
+    kept, listed = outcomes[-2:]
+    assert type(listed) is Listed
     try:
-        window = await answer(threads, wanted, outcomes[: len(asked)])
+        window = await answer(threads, wanted, outcomes[:-2])
     except Changed:
         window = await read_window(threads, wanted)
-    assert isinstance(kept, Fetched)
+    assert type(kept) is Fetched
     documents = {name: document(value) for name, value in kept.documents.items()}
     return Context(window, documents, [workflow_info(found) for found in listed.entities], user)

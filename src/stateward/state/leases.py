@@ -119,50 +119,29 @@ class Leases:
         if self._closed:
             raise closed()  # nobody would give back what is granted from here on
         ops = (commit, *others)
-        # async only: begin
-        asking = self._background.must_finish(self._execute(ops, deadline))
         try:
-            return await asyncio.shield(asking)
-        except BaseException:
-            if not asking.done() or asking.cancelled() or asking.exception() is None:
-                self._background.must_finish(self._undo(commit.entity, asking, undo))
+            return await self._background.awaited(self._execute(ops, deadline))  # async only
+            # sync only: return self._execute(ops, deadline)
+        except StatewardError:
             raise
-        # async only: end
-        # sync only: try:
-        # sync only:     return self._execute(ops, deadline)
-        # sync only: except StatewardError:
-        # sync only:     raise
-        # sync only: except BaseException:
-        # sync only:     self._undo(commit, undo)
-        # sync only:     raise
+        except BaseException:
+            self._background.must_finish(self._undo(commit, undo))  # async only
+            # sync only: self._undo(commit, undo)
+            raise
 
-    # async only: begin
-    async def _undo(
-        self, entity: Entity, asking: asyncio.Task[list[Outcome]], undo: tuple[Write, ...]
-    ) -> None:
-        """Wait for the answer and give back what it grants; a second question could overtake it."""
+    async def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
+        """Ask again with the same op: the answer is the first, if there was one.
+
+        And if this question overtakes the first, that one is answered as a repetition.
+        """
         try:
-            outcome = (await asking)[0]
-            if isinstance(outcome, Applied | Duplicate):
-                lease = stored(outcome, entity).lease
+            outcome = (await self._execute_past_breaker((commit,)))[0]
+            if type(outcome) is Applied or type(outcome) is Duplicate:
+                lease = stored(outcome, commit.entity).lease
                 assert lease is not None
-                await self._give_back(entity, (Release(lease.token, lease.nonce), *undo))
+                await self._give_back(commit.entity, (Release(lease.token, lease.nonce), *undo))
         except StatewardError as error:
-            _not_released(entity, error)
-
-    # async only: end
-
-    # sync only: def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
-    # sync only:     """Ask again with the same op: the answer is the first, if there was one."""
-    # sync only:     try:
-    # sync only:         outcome = self._execute_past_breaker((commit,))[0]
-    # sync only:         if isinstance(outcome, Applied | Duplicate):
-    # sync only:             lease = stored(outcome, commit.entity).lease
-    # sync only:             assert lease is not None
-    # sync only:             given_back = (Release(lease.token, lease.nonce), *undo)
-    # sync only:             self._give_back(commit.entity, given_back)
-    # sync only:     except StatewardError as error:
-    # sync only:         _not_released(commit.entity, error)
+            _not_released(commit.entity, error)
 
     # --- holding --------------------------------------------------------------------
 
@@ -236,10 +215,12 @@ class Leases:
         """
         commit = Commit(entity, self._world.new_op(), writes, checks)
         # async only: begin
-        giving = self._background.must_finish(self._execute_past_breaker((commit,)))
         try:
-            return (await asyncio.shield(giving))[0]
-        except asyncio.CancelledError:  # nobody else will hear how it ended
+            return (await self._background.awaited(self._execute_past_breaker((commit,))))[0]
+        except StatewardError:
+            raise
+        except BaseException:  # with the same op: it is made once
+            giving = self._background.must_finish(self._execute_past_breaker((commit,)))
             giving.add_done_callback(lambda done: _say_if_lost(entity, done))
             raise
         # async only: end

@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 from msgspec.structs import replace
 
-from stateward.codec import Limits, check_id
+from stateward.codec import ID_BYTES, Limits, check_id
 from stateward.context.compaction import Compaction
 from stateward.context.window import Bounds
 
@@ -150,4 +150,6 @@ class Scope:
 
     def entity(self, kind: str, id: str) -> Entity:
         """The address of a thing in this namespace."""
-        return Entity(self.namespace, kind, check_id(id, f"the id of a {kind}"))
+        if type(id) is not str or not id.isascii() or not 0 < len(id) <= ID_BYTES:
+            check_id(id, f"the id of a {kind}")
+        return Entity(self.namespace, kind, id)

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from stateward.codec import Limits, canonical, decode, encode, encode_value
+from stateward.codec import Limits, canonical, check_commit, decode, encode, encode_checked
 from stateward.errors import InvalidInput, TooLarge
 from stateward.ops import Absent, Check, DocumentAt, Found, Head, Lease, Put, StatusIn, Value
 from stateward.records import TaskInfo, moment
@@ -146,10 +146,11 @@ def call_of(
     fingerprint = fingerprint or digest
     record = {"name": name, "fingerprint": fingerprint, "args": list(args), "kwargs": dict(kwargs)}
     try:
-        kept = encode_value(record, "the call", limits)
+        kept = encode_checked(record, "the call")  # its arguments have been checked
+        check_commit(len(kept), limits, "the call")
     except TooLarge:
         return TaskCall(name, fingerprint, bare(name, fingerprint))
-    return TaskCall(name, fingerprint, kept, len(args) + len(kwargs))
+    return TaskCall(name, fingerprint, kept.decode(), len(args) + len(kwargs))
 
 
 def task_info(found: Found, cursor: str = "") -> TaskInfo:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from stateward.context.compaction import Compaction, Kept
+from stateward.context.tool_pairs import Message
 from stateward.context.window import Bounds, Picked
 from stateward.ops import Entity, Fetch, Found, Head, Log
 from stateward.records import Change, Cursor, Sight, ThreadInfo, Window, moment
@@ -25,6 +26,12 @@ class WindowRequest(Struct, frozen=True):
     entries: bool = False  # with the number, time and key of each message
 
     @property
+    def is_plain(self) -> bool:
+        """Whether nothing is asked for but how many messages: most often so."""
+        plain = self.bounds.plain and self.compaction is None and self.upto is None
+        return plain and not self.entries and self.since.version == 0
+
+    @property
     def limit(self) -> int | None:
         """The number of the last message that is wanted."""
         return None if self.upto is None else self.upto.version
@@ -39,6 +46,21 @@ def pins(wanted: WindowRequest) -> bool:
 def beginning(wanted: WindowRequest, after: int) -> Fetch:
     log = Log(after, wanted.limit, first=FIRST_ENTRIES, details=True)
     return Fetch(wanted.entity, wanted.owner, log)
+
+
+def plain_window(wanted: WindowRequest, head: Head, messages: list[Message]) -> Window:
+    """The window of a request that is plain."""
+    version = head.version
+    return Window(
+        messages,
+        version,
+        head.exists,
+        head.live - len(messages),
+        Cursor(version, head.stamp or None),
+        head.created,
+        head.updated,
+        sight=Sight(wanted.entity, head.commits, (), (wanted.bounds.last, None, None, 0, None)),
+    )
 
 
 def window_of(

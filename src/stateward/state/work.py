@@ -23,7 +23,7 @@ from stateward.ops import Append, SetHead, Write
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 OF_THE_STORE = (StoreUnavailable, LeaseLost, StoreClosed)
 
-_key: ContextVar[str | None] = ContextVar("stateward_idempotency_key", default=None)
+_parts: ContextVar[Sequence[str]] = ContextVar("stateward_idempotency_key", default=())
 
 
 def idempotency_key() -> str:
@@ -32,12 +32,12 @@ def idempotency_key() -> str:
     It is the same each time this very piece of work is tried, by whichever replica: pass it to the
     payment API, so that an effect that happened just before a crash does not happen again.
     """
-    key = _key.get()
-    if key is None:
+    parts = _parts.get()
+    if not parts:
         raise StoreMisused(
             "idempotency_key() has a meaning only inside a task, a workflow step or an effect"
         )
-    return key
+    return key_of(parts)
 
 
 def key_of(parts: Sequence[str]) -> str:
@@ -48,12 +48,12 @@ def key_of(parts: Sequence[str]) -> str:
 
 @contextmanager
 def working_on(parts: Sequence[str]) -> Iterator[None]:
-    """Code inside belongs to the piece of work with these parts."""
-    token = _key.set(key_of(parts))
+    """Code inside belongs to the piece of work with these parts. Most of it asks for no key."""
+    token = _parts.set(parts)
     try:
         yield
     finally:
-        _key.reset(token)
+        _parts.reset(token)
 
 
 def result_json(value: Any, what: str, limits: Limits) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-import msgspec
+from msgspec.structs import astuple, replace
 
 from stateward.engine import GRACE, KEY_SECONDS, MINUTE
 from stateward.engines.rules import blocks, extend, grant, is_fenced, is_held, released
@@ -211,23 +211,32 @@ class Session(OpMemory):
         if version <= row.restored and type(commit.writes[0]) is not Append:
             row.restored = row.version  # so nobody looks for these ops when the entries go
         self._save(row, indexed)
-        return msgspec.structs.replace(outcome, values=before) if before else outcome
+        return replace(outcome, values=before) if before else outcome
 
     def _write(
         self, row: Row, write: Write, op: str, documents: dict[str, int], now: float
     ) -> None:
-        kind = type(write)
-        if kind is Append:
-            self._append(row, write, op, now)  # type: ignore[arg-type]
-        elif isinstance(write, Put):
+        if type(write) is Append:
+            self._append(row, write, op, now)
+        elif type(write) is Put:
             args = (row.id, row.life, write.name, op, now, row.version, write.value)
             ((documents[write.name],),) = self.rows(sql.put_document, args)
-        elif isinstance(write, Delete):
+        elif type(write) is SetHead:
+            _set_head(row, write, now)
+        elif type(write) is Acquire:
+            row.set_lease(grant(row.lease(), write, now))
+            row.restart_retention(now)
+        elif type(write) is Release:
+            row.set_lease(released(_granted(row)))
+        elif type(write) is Renew:
+            row.set_lease(extend(_granted(row), write.ttl, now))
+            row.restart_retention(now)
+        elif type(write) is Delete:
             self.run(sql.delete_document, (row.id, row.life, write.name))
             documents[write.name] = 0
-        elif isinstance(write, Trim):
+        elif type(write) is Trim:
             self._trim(row, min(write.upto, row.version), now)
-        elif isinstance(write, Replace):
+        elif type(write) is Replace:
             for seq, body in write.entries.items():
                 if seq > row.version:
                     continue  # there may be no such integer in SQLite
@@ -235,16 +244,6 @@ class Session(OpMemory):
                     sql.replace_body + " RETURNING 1", (body, row.id, row.life, seq, row.base)
                 )
                 row.live -= len(changed) if body is None else 0
-        elif isinstance(write, Acquire):
-            row.set_lease(grant(row.lease(), write, now))
-            row.restart_retention(now)
-        elif isinstance(write, Renew):
-            row.set_lease(extend(_granted(row), write.ttl, now))
-            row.restart_retention(now)
-        elif isinstance(write, Release):
-            row.set_lease(released(_granted(row)))
-        elif isinstance(write, SetHead):
-            _set_head(row, write, now)
 
     def _append(self, row: Row, write: Append, op: str, now: float) -> None:
         if op < row.stamp and row.tells_ops():
@@ -274,7 +273,10 @@ class Session(OpMemory):
 
     def _save(self, row: Row, indexed: Columns) -> None:
         """`indexed` is what is stored of the columns that indexes cover."""
-        columns, head = row.indexed(), msgspec.structs.astuple(row)[8:]
+        columns, head = row.indexed(), astuple(row)[8:]
+        if columns == indexed:
+            self.run(sql.save_head, (*head, row.id))
+            return
         changed = [n for n, old in enumerate(indexed) if columns[n] != old]
         self.run(_save(*changed), (*[columns[n] for n in changed], *head, row.id))
 
@@ -293,20 +295,20 @@ _LEASE_WRITES = frozenset({Acquire, Renew, Release})
 
 
 def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:
-    if isinstance(check, LogAt):
+    if type(check) is LogAt:
         return check.version == head.version and check.stamp in (None, head.stamp)
-    if isinstance(check, DocumentAt):
+    if type(check) is DocumentAt:
         value = values.get(check.name)
         if value is None:
             return check.version == 0
         return check.version == value.version and check.stamp in (None, value.stamp)
-    if isinstance(check, Absent):
+    if type(check) is Absent:
         return not head.exists
-    if isinstance(check, StatusIn):
+    if type(check) is StatusIn:
         return head.status in check.statuses
-    if isinstance(check, CommitsAt):
+    if type(check) is CommitsAt:
         return head.commits == check.commits
-    if isinstance(check, NotDroppedSince):
+    if type(check) is NotDroppedSince:
         return head.dropped < check.at
     return True  # fences and holders were checked before
 
@@ -315,13 +317,14 @@ def _refuse_lease(
     row: Row | None, exists: bool, write: Write, before: dict[str, Value], now: float
 ) -> Held | Fenced | None:
     lease = row.lease() if row is not None and exists else None
-    head = Head() if row is None else row.head(exists)
-    if isinstance(write, Acquire):
-        if lease is not None and blocks(lease, write, now):
-            return Held(lease.until - now, head, before)
+    if type(write) is Acquire:
+        if row is not None and lease is not None and blocks(lease, write, now):
+            return Held(lease.until - now, row.head(exists), before)
         return None
-    assert isinstance(write, Renew | Release)
-    return Fenced(head, before) if is_fenced(lease, write) else None
+    assert type(write) is Renew or type(write) is Release
+    if not is_fenced(lease, write):
+        return None
+    return Fenced(Head() if row is None else row.head(exists), before)
 
 
 def _granted(row: Row) -> Lease:

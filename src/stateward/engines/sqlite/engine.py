@@ -25,7 +25,7 @@ from stateward.engines.sqlite.snapshot import Snapshot
 from stateward.engines.sqlite.watch import Watch
 from stateward.engines.sqlite.writer import Writer
 from stateward.engines.url import EngineURL
-from stateward.ops import WRITES, Append, Commit, Entity, Fetched, Listed, Op, Outcome
+from stateward.ops import READS, Append, Commit, Entity, Fetched, Listed, Op, Outcome
 from stateward.world import World
 
 PAGE = BlockingEngine.capabilities.page
@@ -69,21 +69,18 @@ class SqliteEngine:
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         assert self._reader is not None, "open() comes first"
-        if len(ops) == 1:
-            if isinstance(ops[0], WRITES):
-                return await self._write(ops, deadline)
-            (page,) = outcomes = self._reader.read(ops)
-            if (page.count if isinstance(page, Fetched) else rows(page)) >= PAGE:
-                await asyncio.sleep(0)  # whoever reads page after page lets others run in between
+        if type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops)):
+            outcomes = self._reader.read(ops)
+            if len(ops) == 1:
+                (page,) = outcomes
+                if (page.count if type(page) is Fetched else rows(page)) >= PAGE:
+                    await asyncio.sleep(0)  # who reads page after page lets others run in between
             return outcomes
-        writes = [op for op in ops if isinstance(op, WRITES)]
-        if not writes:
-            return self._reader.read(ops)
-        if len(writes) == len(ops):
+        if len(ops) == 1 or READS.isdisjoint(map(type, ops)):
             return await self._write(ops, deadline)
-        written = iter(await self._write(writes, deadline))
-        read = iter(self._reader.read([op for op in ops if not isinstance(op, WRITES)]))
-        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+        written = iter(await self._write([op for op in ops if type(op) not in READS], deadline))
+        read = iter(self._reader.read([op for op in ops if type(op) in READS]))
+        return [next(read if type(op) in READS else written) for op in ops]
 
     async def _write(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         assert self._thread is not None, "open() comes first"

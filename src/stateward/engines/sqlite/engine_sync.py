@@ -20,7 +20,7 @@ from stateward.engines.sqlite.settings import parse_file
 from stateward.engines.sqlite.snapshot import Snapshot
 from stateward.engines.sqlite.writer import Writer
 from stateward.engines.url import EngineURL
-from stateward.ops import WRITES, Entity, Op, Outcome
+from stateward.ops import READS, Entity, Op, Outcome
 from stateward.world import World
 
 POLL = 0.01  # seconds between looks at the file's change counter while waiting
@@ -59,16 +59,13 @@ class SqliteEngine:
             self._writer.close()
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
-        if len(ops) == 1:
-            return self._write(ops, deadline) if isinstance(ops[0], WRITES) else self._read(ops)
-        writes = [op for op in ops if isinstance(op, WRITES)]
-        if not writes:
+        if type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops)):
             return self._read(ops)
-        if len(writes) == len(ops):
+        if len(ops) == 1 or READS.isdisjoint(map(type, ops)):
             return self._write(ops, deadline)
-        written = iter(self._write(writes, deadline))
-        read = iter(self._read([op for op in ops if not isinstance(op, WRITES)]))
-        return [next(written) if isinstance(op, WRITES) else next(read) for op in ops]
+        written = iter(self._write([op for op in ops if type(op) not in READS], deadline))
+        read = iter(self._read([op for op in ops if type(op) in READS]))
+        return [next(read if type(op) in READS else written) for op in ops]
 
     def _write(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         with self._writing:

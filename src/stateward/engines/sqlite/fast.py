@@ -44,23 +44,25 @@ class Appends(Reads):
         """Three statements. None: it is something else, and nothing was written."""
         if not is_plain(commit):
             return None
-        rows = self.rows(sql.head_to_append, (*commit.entity, commit.op))
+        run, op = self.run, commit.op
+        rows: list[Columns] = run(sql.head_to_append, (*commit.entity, op)).fetchall()
         saved = after_append(commit, rows[0], now) if rows else None
-        if saved is None or isinstance(saved, NotYours):
+        if saved is None or type(saved) is NotYours:
             return saved
+        assert type(saved) is tuple
         id_, _, _, touched, life, _, _, version, *_ = rows[0]
         write: Append = commit.writes[0]  # type: ignore[assignment]
         bodies = write.bodies
         if len(bodies) == 2 and write.note is None:
-            first = (id_, life, version + 1, now, bodies[0])
-            last = (id_, life, version + 2, now, commit.op, None, None, bodies[1])
-            self.run(sql.append_two, first + last)
+            first, last = bodies
+            next_ = (id_, life, version + 2, now, op, None, None, last)
+            run(sql.append_two, (id_, life, version + 1, now, first, *next_))
         else:
-            self.insert_entries(id_, life, version, write, commit.op, now)
-        self.run(sql.save_appended, saved)
+            self.insert_entries(id_, life, version, write, op, now)
+        run(sql.save_appended, saved)
         if touched != now // MINUTE:
-            self.run(sql.save_touched, (int(now // MINUTE), id_))
-        return Applied(saved[2], commit.op, now)
+            run(sql.save_touched, (int(now // MINUTE), id_))
+        return Applied(saved[2], op, now)
 
     def append_many(self, ops: Sequence[Op], now: float) -> list[CommitOutcome | None]:
         """The same for all plain appends of a batch; None for all that are something else."""

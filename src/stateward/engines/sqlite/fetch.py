@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import apsw
 import msgspec
@@ -30,8 +30,7 @@ sql = load("stateward.engines.sqlite", "queries.sql")
 
 NO_LIMIT = -1
 NAMES_AT_ONCE = 50  # documents that one statement looks for
-
-R = TypeVar("R")
+FEW_NAMES = 8  # documents that are worth reading with their head, which comes with each of them
 
 
 class Reads:
@@ -50,7 +49,12 @@ class Reads:
         """Fetches and listings, which see one moment."""
         if len(ops) == 1 and (outcome := self._read_at_once(ops[0], now)) is not None:
             return [outcome]
-        return self._snapshot(lambda: self.read_in_transaction(ops, now))
+        try:
+            self.run("BEGIN")
+            return self.read_in_transaction(ops, now)
+        finally:
+            if self._connection.in_transaction:
+                self.run("ROLLBACK")
 
     def read_in_transaction(self, ops: Sequence[Op], now: float) -> list[Outcome]:
         """The same, inside a transaction of the caller's."""
@@ -65,27 +69,18 @@ class Reads:
             found.append(row.version if row is not None and row.exists(now) else 0)
         return found
 
-    def _snapshot(self, read: Callable[[], R]) -> R:
-        """Several statements that see one moment."""
-        try:
-            self.run("BEGIN")
-            return read()
-        finally:
-            if self._connection.in_transaction:
-                self.run("ROLLBACK")
-
     def _read_at_once(self, op: Op, now: float) -> Outcome | None:
         """What takes one statement: the everyday load, the everyday get."""
         if type(op) is not Fetch:
             return None
         log = op.log
         if log is None:
-            one = len(op.documents) == 1 and not op.all_documents
-            return self._fetch_document(op, now) if one else None
-        simple = not (log.after or log.details or log.whole or op.documents or op.all_documents)
-        if simple and log.last is not None and log.upto is None:
-            return self._fetch_tail(op, log, log.last, now)
-        return None
+            few = op.all_documents or 0 < len(op.documents) <= FEW_NAMES
+            return self._fetch_documents(op, now) if few else None
+        last = log.last
+        if last is None or log.after or log.details or log.upto is not None or log.whole:
+            return None
+        return None if op.documents or op.all_documents else self._fetch_tail(op, log, last, now)
 
     def _read(self, op: Op, now: float) -> Outcome:
         if type(op) is Fetch:
@@ -99,7 +94,7 @@ class Reads:
 
     def _fetch_tail(self, op: Fetch, log: Log, last: int, now: float) -> Fetched | NotYours | None:
         """The newest entries; None if one statement cannot tell them."""
-        rows = self.rows(sql.head_and_tail, (last, *op.entity))
+        rows: list[tuple[Any, ...]] = self.run(sql.head_and_tail, (last, *op.entity)).fetchall()
         if not rows:
             return _absent(None, log)
         head = head_of(rows[0])
@@ -107,17 +102,20 @@ class Reads:
             return _absent(head, log)
         if op.owner is not None and op.owner != head.owner:
             return NotYours()
-        if log.stamp is not None or head.live != head.version - head.base:
+        live, version, base = head.live, head.version, head.base
+        if log.stamp is not None or live != version - base:
             return None
         lines = rows[0][HEAD_COLUMNS]
         if not lines:
-            return Fetched(head, truncated=head.base > 0)
-        count = min(last, head.live)  # none was removed: no need to count them
-        return Fetched(head, lines, count, head.version - count + 1, truncated=head.base > 0)
+            return Fetched(head, truncated=base > 0)
+        count = last if last < live else live  # none was removed: no need to count them
+        return Fetched(head, lines, count, version - count + 1, truncated=base > 0)
 
-    def _fetch_document(self, op: Fetch, now: float) -> Fetched | NotYours:
-        """One document with its head."""
-        rows = self.rows(sql.head_and_document, (op.documents[0], *op.entity))
+    def _fetch_documents(self, op: Fetch, now: float) -> Fetched | NotYours:
+        """All documents with their head, or a few."""
+        names = () if op.all_documents else op.documents
+        query = _head_and_documents(len(names))
+        rows: list[tuple[Any, ...]] = self.run(query, op.entity + names).fetchall()
         if not rows:
             return _absent(None, None)
         head = head_of(rows[0])
@@ -125,10 +123,11 @@ class Reads:
             return _absent(head, None)
         if op.owner is not None and op.owner != head.owner:
             return NotYours()
-        name, *value = rows[0][HEAD_COLUMNS:]
-        if name is None:
-            return Fetched(head)
-        stored, unchanged = _changed_since(op, {name: Value(*value)})
+        stored: dict[Any, Value] = {
+            row[HEAD_COLUMNS]: Value(*row[HEAD_COLUMNS + 1 :]) for row in rows
+        }
+        stored.pop(None, None)  # there is none of them
+        stored, unchanged = _changed_since(op, stored)
         return Fetched(head, documents=stored, unchanged=unchanged)
 
     def _fetch(self, op: Fetch, now: float) -> Fetched | NotYours:
@@ -214,6 +213,14 @@ class Reads:
         if row is None or not row.exists(now) or op.owner not in (None, row.owner):
             return Listed()
         return list_documents(self.rows, op, row.id, row.life)
+
+
+@lru_cache
+def _head_and_documents(count: int) -> str:
+    """A statement for a head and so many documents of given names; 0: all that there are."""
+    which = f"d.name IN ({', '.join(f'?{number}' for number in range(4, count + 4))})"
+    order = "" if count else " ORDER BY d.name"
+    return str(sql.head_and_documents).replace(":which", which if count else "1") + order
 
 
 @lru_cache

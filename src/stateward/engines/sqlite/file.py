@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -18,6 +19,28 @@ READ_BUSY_SECONDS = 0.05  # a read waits only while another process recovers the
 STATEMENTS = 200  # prepared statements kept a connection
 
 Identity = tuple[int, int]  # of a file, whatever its name: inode and device
+
+
+class Place:
+    """Where a connection leads to: asked before each read and after each write, so it is in C.
+
+    SQLite looks up the file's name itself, but of a symbolic link the one that it leads to.
+    """
+
+    def __init__(self, path: str, connection: apsw.Connection, identity: Identity) -> None:
+        self.identity = identity
+        self._path = path
+        self._is_link = os.path.realpath(path) != path
+        self._ask = connection.file_control
+        self._answer = array("i", (0,))
+        self._address = self._answer.buffer_info()[0]
+
+    def is_left(self) -> bool:
+        """Whether the file was removed, renamed or replaced."""
+        if self._is_link:
+            return os.stat(self._path)[1:3] != self.identity
+        self._ask("main", apsw.SQLITE_FCNTL_HAS_MOVED, self._address)
+        return self._answer[0] != 0
 
 
 class File:
@@ -39,7 +62,7 @@ class File:
         """A connection set up as every connection of ours is, that waits so long for others."""
         return self.connect_to(busy)[0]
 
-    def connect_to(self, busy: float) -> tuple[apsw.Connection, Identity]:
+    def connect_to(self, busy: float) -> tuple[apsw.Connection, Place]:
         """The same, and which file it leads to. Never makes one: only `open` does."""
         while True:
             there = self._identity()
@@ -48,7 +71,7 @@ class File:
             connection = self._connect(busy)
             # Opening may change it too: on a layered disk the file is copied for whoever writes.
             if self._identity() == there:
-                return connection, there
+                return connection, Place(self.full, connection, there)
             connection.close(True)
 
     def _identity(self) -> Identity:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from stateward.engine import GRACE
 from stateward.engines.rules import masked
@@ -118,5 +119,4 @@ class Row(msgspec.Struct):
 
     def indexed(self) -> tuple[Any, ...]:
         """The columns that indexes cover, as `INDEXED` names them."""
-        own = (self.owner, self.status, self.label, self.due, self.sweep_at)
-        return (*own, self.stale, self.touched)
+        return astuple(self)[1:8]

@@ -2,7 +2,7 @@
 -- from fixed clauses. Values are always bound.
 
 -- name: head
--- One entity's row; `Row` in rows.py has the same columns in the same order.
+-- One entity's row; `Row` in outcomes.py has the same columns in the same order.
 SELECT id, owner, status, label, due, sweep_at, stale, touched, life, retain, expires, created,
        updated, version, stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored
 FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
@@ -10,22 +10,22 @@ FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
 -- name: head_and_tail
 -- A conversation's head and its newest entries as newline-joined text, in one statement: half the
 -- time of reading row by row. Right only if no entry was removed; the caller checks `live`.
--- The columns of the head are those that `head_of` in rows.py takes.
+-- The columns of the head are those that `head_of` in outcomes.py takes. The index is named because
+-- its order is the order of the text: a subquery that sorts would copy each body once more.
 SELECT owner, status, label, due, retain, expires, created, updated, version, stamp, base, live,
        commits, life, dropped, token, nonce, holder, granted, until,
-       (SELECT group_concat(body, char(10)) FROM
-           (SELECT body FROM log
-            WHERE entity = e.id AND life = e.life AND seq > max(e.version - ?, e.base)
-            ORDER BY seq))
+       (SELECT group_concat(body, x'0a') FROM log INDEXED BY log_by_seq
+        WHERE entity = e.id AND life = e.life AND seq > max(e.version - ?, e.base))
 FROM entities e WHERE namespace = ? AND kind = ? AND name = ?;
 
--- name: head_and_document
--- An entity's head with one of its documents, in one statement (NULLs where it is missing).
+-- name: head_and_documents
+-- An entity's head with its documents, in one statement: a row each, or one with NULLs where there is
+-- none. The caller says which documents.
 SELECT owner, status, label, due, retain, expires, created, e.updated, e.version, e.stamp, base, live,
        commits, e.life, dropped, token, nonce, holder, granted, until,
        d.name, d.value, d.version, d.stamp, d.updated, d.log
-FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life AND d.name = ?
-WHERE namespace = ? AND kind = ? AND e.name = ?;
+FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life AND :which
+WHERE namespace = ?1 AND kind = ?2 AND e.name = ?3;
 
 -- name: namespaces
 -- From one to the next along the index: as many steps as there are namespaces.

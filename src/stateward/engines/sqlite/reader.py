@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 
 import apsw
@@ -20,31 +19,30 @@ class FileReader:
 
     def __init__(self, file: File) -> None:
         self._file = file
-        self._path = file.full
-        self.connection, self._identity = file.connect_to(READ_BUSY_SECONDS)
+        self.connection, self._place = file.connect_to(READ_BUSY_SECONDS)
         self._session = Session(self.connection)
 
     def _renew(self) -> Session:
         """Turn to the file that is there now; if there is none, the old one is kept in hand."""
         before = self.connection
-        self.connection, self._identity = self._file.connect_to(READ_BUSY_SECONDS)
+        self.connection, self._place = self._file.connect_to(READ_BUSY_SECONDS)
         self._session = Session(self.connection)
         before.close(True)
         return self._session
 
     def read(self, ops: Sequence[Op]) -> list[Outcome]:
         try:
-            same = os.stat(self._path)[1:3] == self._identity  # or the file was replaced
-            return (self._session if same else self._renew()).read_all(ops, self._file.world.now())
+            session = self._renew() if self._place.is_left() else self._session
+            return session.read_all(ops, self._file.world.now())
         except (apsw.Error, UnicodeDecodeError, OSError) as error:
             raise self._file.explain(error, "no") from error
 
     def counter(self) -> tuple[object, int]:
         """Another one, whenever anybody has written."""
         try:
-            if os.stat(self._path)[1:3] != self._identity:
+            if self._place.is_left():
                 self._renew()
-            return self._identity, self.connection.pragma("data_version")
+            return self._place.identity, self.connection.pragma("data_version")
         except (apsw.Error, OSError) as error:
             raise self._file.explain(error, "no") from error
 
@@ -55,7 +53,7 @@ class FileReader:
     def look(self, cursors: Mapping[Entity, int], seen: int | None) -> tuple[int, bool]:
         """The file's change counter; unless it is the one `seen`, also whether a log has moved."""
         try:
-            if os.stat(self._path)[1:3] != self._identity:
+            if self._place.is_left():
                 self._renew()
                 seen = None
             counter = self.connection.pragma("data_version")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 import apsw
@@ -16,7 +15,6 @@ from stateward.ops import Commit, Op, Outcome, Sweep, Swept, check_shape
 BUSY_SECONDS = 0.3  # how long one try of a write waits; the call's deadline says how many tries
 RETRY = 0.0014  # seconds, jittered: the steps of busy_timeout are unfair
 CHECKPOINT_AT_ONCE = 8_000  # WAL pages at which the writer itself makes room
-DONE, MOVED = apsw.SQLITE_OK, apsw.SQLITE_READONLY_DBMOVED
 EMPTY_WAL_SECONDS = 1.0  # how long emptying it after a sweep waits for readers
 
 
@@ -89,6 +87,8 @@ class Writer:
             raise StoreTooSlow(f"{self._file.path} was not written in time", applied="no")
         try:
             self._session.run("COMMIT")
+            if self._place.is_left():
+                raise FileNotFoundError(self._file.full)  # and what was written to it is lost
         except (apsw.Error, OSError) as error:
             number = connection.system_errno
             self.close()  # what became of it is unknown: start anew from the file
@@ -102,8 +102,8 @@ class Writer:
     def read(self, ops: Sequence[Op]) -> list[Outcome]:
         """On the writing connection, between two writes."""
         try:
-            same = os.stat(self._file.full)[1:3] == self._identity  # or the file was replaced
-            return (self._session if same else self._moved()).read_all(ops, self._file.world.now())
+            session = self._moved() if self._place.is_left() else self._session
+            return session.read_all(ops, self._file.world.now())
         except (apsw.Error, UnicodeDecodeError, OSError) as error:
             raise self._file.explain(error, "no") from error
 
@@ -131,16 +131,15 @@ class Writer:
             connection.close(True)
 
     def _connect(self) -> apsw.Connection:
-        connection, self._identity = self._file.connect_to(0)
+        connection, self._place = self._file.connect_to(0)
         connection.set_wal_hook(self._note_wal)
         self._session = Session(connection)
         self.connection = connection
         return connection
 
     def _note_wal(self, _connection: apsw.Connection, _name: str, pages: int) -> int:
-        """A commit has reached the WAL. It is lost, if the file has no name any more."""
         self.wal_pages = pages
-        return DONE if os.stat(self._file.full)[1:3] == self._identity else MOVED
+        return apsw.SQLITE_OK
 
     def _begin(self, connection: apsw.Connection, deadline: float | None) -> None:
         world = self._file.world

@@ -96,10 +96,12 @@ class Renewals:
         if due:
             self._renew(list(due.values()), now)
         with self._lock:
-            self._looks_at = min(self._next.values(), default=inf)
-            if not self._next:
-                return None
-            return max(0.0, self._looks_at - self._world.monotonic())
+            now = self._world.monotonic()
+            # A look that was promised stays, though that lease was given back by now: the next one
+            # would have to wake this thread again, and short tasks come one after the other.
+            promised = self._looks_at if self._looks_at > now else inf
+            self._looks_at = min(promised, min(self._next.values(), default=inf))
+            return None if self._looks_at == inf else max(0.0, self._looks_at - now)
 
     def _renew(self, due: list[Renewable], now: float) -> None:
         try:

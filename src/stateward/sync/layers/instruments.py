@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 from stateward.errors import StoreMisused
 from stateward.observe.recorder import Recorder, Tracing
@@ -23,8 +22,9 @@ class Instruments:
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
         tracing = self._recorder.tracing
-        measured = self._measured if tracing is None else partial(self._traced, tracing)
-        return measured(ops, deadline)
+        if tracing is None:
+            return self._measured(ops, deadline)
+        return self._traced(tracing, ops, deadline)
 
     def _traced(self, tracing: Tracing, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         with tracing(self._recorder.engine, ops):
@@ -32,7 +32,7 @@ class Instruments:
 
     def _measured(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         recorder, monotonic = self._recorder, self._world.monotonic
-        known = [recorder.consistency.known(op) for op in ops]
+        known = recorder.consistency.known(ops)
         start = monotonic()
         try:
             outcomes = self._below(ops, deadline)

@@ -122,14 +122,16 @@ class Leases:
             raise
 
     def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
-        """Ask again with the same op: the answer is the first, if there was one."""
+        """Ask again with the same op: the answer is the first, if there was one.
+
+        And if this question overtakes the first, that one is answered as a repetition.
+        """
         try:
             outcome = self._execute_past_breaker((commit,))[0]
-            if isinstance(outcome, Applied | Duplicate):
+            if type(outcome) is Applied or type(outcome) is Duplicate:
                 lease = stored(outcome, commit.entity).lease
                 assert lease is not None
-                given_back = (Release(lease.token, lease.nonce), *undo)
-                self._give_back(commit.entity, given_back)
+                self._give_back(commit.entity, (Release(lease.token, lease.nonce), *undo))
         except StatewardError as error:
             _not_released(commit.entity, error)
 

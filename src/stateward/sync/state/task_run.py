@@ -165,13 +165,13 @@ class TaskRun:
         while True:
             asked = world.monotonic()
             outcome = self._try_claim(nonce, checks, died)
-            if isinstance(outcome, Applied | Duplicate):
+            if type(outcome) is Applied or type(outcome) is Duplicate:
                 applied, values = stored(outcome, self._entity), outcome.values
                 assert applied.lease is not None
                 died_with_it = applied.documents.get(DEATHS) or deaths(values)
                 attempts = scheduled_attempts(values)
                 return Claim(applied.lease, asked, failures(values), attempts, died_with_it)
-            if isinstance(outcome, Conflict):
+            if type(outcome) is Conflict:
                 finished = self._judge(outcome.head, outcome.values)
                 if finished is not None:
                     return finished

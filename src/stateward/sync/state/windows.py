@@ -27,6 +27,7 @@ from stateward.state.window_request import (
     WindowRequest,
     beginning,
     pins,
+    plain_window,
     window_of,
 )
 from stateward.sync.state.feeds import change_of, reset
@@ -49,6 +50,14 @@ def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> 
     `at_once`: as many messages as `last` says, however many that is.
     """
     bounds, since, upto, page = wanted.bounds, wanted.since, wanted.upto, scope.capabilities.page
+    if wanted.is_plain:
+        size = bounds.last or 0
+        newest = Fetch(
+            wanted.entity, wanted.owner, Log(last=size if at_once or size < page else page)
+        )
+        return (
+            [newest] if wanted.entity in scope.beginnings.seen else [newest, beginning(wanted, 0)]
+        )
     size = bounds.first_page(max(page, bounds.last or 0) if at_once else page)
     if wanted.compaction is not None:
         size = min(page, max(size if not bounds.verbatim else 0, 2 * wanted.compaction.after))
@@ -79,9 +88,17 @@ def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> 
     newest = outcomes[0]
     if type(newest) is not Fetched:
         refuse(newest, wanted.entity)
+    messages: list[Message] | None = None
+    if len(outcomes) == 1 and wanted.is_plain and scope.shaper is None:
+        head = newest.head
+        if head.base == 0 and scope.beginnings.seen.get(wanted.entity) == (head.life, head.label):
+            messages = decode_lines(newest.lines)
+            texts = untied_window(messages, wanted.bounds, complete=newest.first <= 1)
+            if texts is not None:
+                return plain_window(wanted, head, texts.messages)
     if newest.reset or (wanted.upto is not None and wanted.upto.stamp is not None):
         outcomes = _same_history(newest, wanted, outcomes)
-    pages = Pages(scope, wanted, newest)
+    pages = Pages(scope, wanted, newest, messages)
     if wanted.bounds.verbatim and wanted.compaction is None:
         stored = Picked(pages.verbatim(wanted.bounds.last), 0)
         return window_of(wanted, newest.head, stored, Kept(), 0, pages.entries_of(stored))
@@ -159,14 +176,20 @@ def _pick(
 class Pages:
     """A thread read backwards, page by page; others run between two pages."""
 
-    def __init__(self, scope: Scope, wanted: WindowRequest, newest: Fetched) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        wanted: WindowRequest,
+        newest: Fetched,
+        messages: list[Message] | None = None,  # of the page, where they are decoded
+    ) -> None:
         self._scope = scope
         self._wanted = wanted
         self._page = newest
         self._life = newest.head.life
         self._floor = wanted.since.version
         self._changes: dict[int, Change] = {}  # by the identity of their messages
-        self.newest = self._messages() if wanted.entries else decode_lines(newest.lines)
+        self.newest = self._messages() if messages is None else messages
 
     @property
     def shaper(self) -> Shaper | None:
