@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from servers.redis import RedisServer
 
+from stateward.engines.redis import scripts
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
@@ -142,6 +143,23 @@ async def test_ops_in_another_order_than_they_were_drawn_in_are_stored_once(
         first = await stored(engine, *commits)
         await check_known(engine, commits, first)
         assert await version_of(engine, thread) == 160
+
+
+async def test_ops_are_compared_by_bytes_whatever_the_server_s_language_is(
+    valkey: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(scripts.WORDS, "BY_BYTES", "(false)")
+    script = scripts._load("append_one").text
+    async with opened(valkey) as engine:
+        thread = new_thread()
+        await stored(engine, commit(thread, op="m-Z"), commit(thread, op="m-a"))
+        told = [
+            valkey.ask("EVAL", script, "1", keys_of(thread).head, op, "", '"3"')[:2]
+            for op in ("m", "m-_", "m-a", "m-a0", "m-a", "é", "z")
+        ]
+        refused, applied = b":0", b"*2"
+        assert told == [refused, refused, refused, applied, refused, applied, refused]
+        assert await version_of(engine, thread) == 6
 
 
 async def test_ops_are_known_after_their_entries_are_gone(valkey: RedisServer) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stateward.engines.redis.client.wire import Command, Word
 from stateward.engines.redis.keys import keys_of
-from stateward.engines.redis.scripts import APPEND, APPENDS
+from stateward.engines.redis.scripts import APPEND
 from stateward.ops import Append, Commit, Fence, LogAt, digest_of
 
 MOST_AT_ONCE = 1000  # bodies that one command of a script takes without being split
@@ -18,12 +18,10 @@ def append_command(op: Commit, clock: str, told: int | None) -> Command | None:
     words = append_words(op, clock, told)
     if words is None:
         return None
-    keys = keys_of(op.entity)
-    if told is None:
-        return ("EVALSHA", APPENDS.sha, 1, keys.head, len(words), *words)
+    own = keys_of(op.entity).own
     append = op.writes[0]
     assert type(append) is Append
-    given = (*keys.own[:3], *keys.own[5 : 7 if append.key is None else 9])
+    given = own[:1] if told is None else own[:3] + own[5 : 7 if append.key is None else 9]
     return ("EVALSHA", APPEND.sha, len(given), *given, *words)
 
 
@@ -42,15 +40,16 @@ def append_words(op: Commit, clock: str, told: int | None) -> tuple[Word, ...] |
             token, nonce = str(check.token), check.nonce
         else:
             return None
-    key = append.key
-    where = "" if told is None else f"c{told}"
-    unusual: tuple[str, ...] = (where,)
-    if clock or version or token or key is not None or append.note is not None:
+    key, note, claim = append.key, append.note, maybe(op.owner)
+    more = "" if told is None else f"c{told}"
+    if clock or version or token or key is not None or note is not None:
         mark = "" if key is None else digest(append.bodies) + key
-        unusual = (f"{where}+", clock, version, stamp, token, nonce, mark)
-    if append.note is not None:
-        unusual = (unusual[0] + "n", *unusual[1:], append.note)
-    return (op.op, maybe(op.owner), *unusual, *append.bodies)
+        more += "+" if note is None else "+n"
+        said = (claim, clock, version, stamp, token, nonce, mark)
+        return (op.op, more, *said, *(() if note is None else (note,)), *append.bodies)
+    if more:
+        return (op.op, more, claim, *append.bodies)
+    return (op.op, claim, *append.bodies)
 
 
 def maybe(word: str | None) -> str:

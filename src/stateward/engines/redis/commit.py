@@ -75,7 +75,7 @@ def commit(
         if short is not None:
             reply = (yield (PipelineStep(keys.head, (short,), True),))[0][0]
             told = telling
-            if reply[1]:
+            if reply:
                 return Applied(reply[1], op.op, float(reply[0]))
     traits.seen.keep(op.entity, owner or "")
     owners = likely_owners(op, owner or "") if traits.inline else entered

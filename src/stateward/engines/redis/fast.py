@@ -7,6 +7,7 @@ an error) was not done, and goes the ordinary way, by its plan.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -24,12 +25,15 @@ from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.listing import IndexPage, Range, asked_of, owned
 from stateward.engines.redis.merge import LARGEST
 from stateward.engines.redis.plans import Traits
-from stateward.engines.redis.scripts import APPENDS
+from stateward.engines.redis.scripts import APPEND, APPENDS
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, List, Listed, Op, Outcome
 
 BEGIN = pack([("MULTI",), ("TIME",)])
 END = pack([("EXEC",)])
-APPENDS_CALL = b"$7\r\nEVALSHA\r\n$%d\r\n%b\r\n" % (len(APPENDS.sha), APPENDS.sha.encode())
+ONE, ALL = (
+    b"$7\r\nEVALSHA\r\n$%d\r\n%b\r\n" % (len(script.sha), script.sha.encode())
+    for script in (APPEND, APPENDS)
+)
 MOST_BYTES = 256 * 1024  # that one script is given: the server does nothing else meanwhile
 
 
@@ -110,7 +114,7 @@ class FastAppends(FastRequest):
         for reply, count in zip(replies, self._counts, strict=True):
             ran = type(reply) is list
             at = float(reply[0] or 0) if ran else 0.0
-            for each in reply[1:] if ran else [reply] * count:
+            for each in reply[1:] if ran else [reply] * count:  # 0, or the error of all
                 self.outcomes.append(self._outcome(next(ops), each, at, server))
         return None not in self.outcomes
 
@@ -145,33 +149,40 @@ def _together(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
     scripts: PackedScripts = [], []
     heads: list[bytes] = []
     parts: list[bytes] = []
-    words = size = 0
+    counts: list[int] = []
+    size = 0
     for op in ops:
         found = _packed_words(op, clock)
         if found is None:
             return None
         if size + len(found[1]) > MOST_BYTES and heads:
-            _add_script(scripts, heads, parts, words)
-            heads, parts, words, size = [], [], 0, 0
+            _add_script(scripts, heads, parts, counts)
+            heads, parts, counts, size = [], [], [], 0
         heads.append(_packed_head(op.entity))
+        counts.append(found[0])
         parts.append(found[1])
-        words += found[0]
         size += len(found[1])
-    _add_script(scripts, heads, parts, words)
+    _add_script(scripts, heads, parts, counts)
     return scripts
 
 
 def _add_script(
-    scripts: PackedScripts, heads: Sequence[bytes], parts: Sequence[bytes], words: int
+    scripts: PackedScripts, heads: Sequence[bytes], parts: Sequence[bytes], counts: Sequence[int]
 ) -> None:
     count = len(heads)
-    start = b"*%d\r\n%b%b" % (3 + count + words, APPENDS_CALL, _packed_number(count))
-    scripts[0].append(b"".join([start, *heads, *parts]))
+    if count == 1:
+        packed = b"*%d\r\n%b$1\r\n1\r\n%b%b" % (4 + counts[0], ONE, heads[0], parts[0])
+    else:
+        words = 4 + count + sum(counts)
+        start = b"*%d\r\n%b$%d\r\n%d\r\n" % (words, ALL, len(str(count)), count)
+        sizes = b"$%d\r\n%b\r\n" % (2 * count, struct.pack(f">{count}H", *counts))
+        packed = b"".join([start, *heads, sizes, *parts])
+    scripts[0].append(packed)
     scripts[1].append(count)
 
 
 def _packed_words(op: Commit, clock: str) -> tuple[int, bytes] | None:
-    """How many words `append_all.lua` is told of an append, and these; None: it is unusual."""
+    """How many words `append.lua` is told of an append, and these; None: it is unusual."""
     append = op.writes[0] if len(op.writes) == 1 else None
     if op.checks or clock or op.reading or type(append) is not Append:
         return _pack_slowly(op, clock)
@@ -180,15 +191,11 @@ def _packed_words(op: Commit, clock: str) -> tuple[int, bytes] | None:
         return _pack_slowly(op, clock)
     name = op.op.encode()
     claim = b"" if op.owner is None else b"=" + op.owner.encode()
-    count = 3 + len(bodies)
-    parts = [
-        b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n$0\r\n\r\n"
-        % (_packed_number(count), len(name), name, len(claim), claim)
-    ]
+    parts = [b"$%d\r\n%b\r\n$%d\r\n%b\r\n" % (len(name), name, len(claim), claim)]
     for body in bodies:
         text = body.encode()
         parts.append(b"$%d\r\n%b\r\n" % (len(text), text))
-    return 1 + count, b"".join(parts)
+    return 2 + len(bodies), b"".join(parts)
 
 
 def _pack_slowly(op: Commit, clock: str) -> tuple[int, bytes] | None:
@@ -196,19 +203,14 @@ def _pack_slowly(op: Commit, clock: str) -> tuple[int, bytes] | None:
     words = append_words(op, clock, None)
     if words is None:
         return None
-    packed = pack([(str(len(words)), *words)])
-    return 1 + len(words), packed[packed.index(b"\r\n") + 2 :]
+    packed = pack([words])
+    return len(words), packed[packed.index(b"\r\n") + 2 :]
 
 
 @lru_cache(maxsize=4096)
 def _packed_head(entity: Entity) -> bytes:
     head = keys_of(entity).head.encode()
     return b"$%d\r\n%b\r\n" % (len(head), head)
-
-
-@lru_cache(maxsize=1024)
-def _packed_number(number: int) -> bytes:
-    return b"$%d\r\n%d\r\n" % (len(str(number)), number)
 
 
 def _apart(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
