@@ -22,9 +22,10 @@ from stateward.engines.redis.client.wire import Command, pack
 from stateward.engines.redis.failures import NOT_RUN, code_of, refused
 from stateward.engines.redis.fetch import packed_read, plain_outcome, plain_tail
 from stateward.engines.redis.keys import keys_of
-from stateward.engines.redis.listing import IndexPage, Range, asked_of, owned
+from stateward.engines.redis.listing import IndexPage
 from stateward.engines.redis.merge import LARGEST
 from stateward.engines.redis.plans import Traits
+from stateward.engines.redis.ranges import Range, asked_of, owned
 from stateward.engines.redis.scripts import APPEND, APPENDS
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, List, Listed, Op, Outcome
 

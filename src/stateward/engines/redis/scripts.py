@@ -65,6 +65,5 @@ UNLIST = _load("unlist")
 INDEX = _load("index")
 UNINDEX = _load("unindex")
 RECENT = _load("recent")
-ENTER = _load("tip", "enter")
 
-ALL = (APPEND, APPENDS, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT, ENTER)
+ALL = (APPEND, APPENDS, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT)
