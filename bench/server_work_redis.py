@@ -105,11 +105,24 @@ def raw(url: str, safe: bool) -> tuple[Callable[[], None], Callable[[], None]]:
     return work, client.close
 
 
+def nothing(url: str) -> tuple[Callable[[], None], Callable[[], None]]:
+    """A script that does nothing with what an append of one caller sends."""
+    client = redis.Redis.from_url(url, socket_timeout=PATIENCE)
+    script, world = client.script_load("return 0"), World()
+
+    def work() -> None:
+        for number in range(CONVERSATIONS):
+            client.evalsha(script, 1, f"key:{number}", world.new_op(), "=u-42", BODY, BODY)
+
+    return work, client.close
+
+
 def main() -> None:
     contestants: list[tuple[str, Callable[[str], tuple[Callable[[], None], Callable[[], None]]]]]
     contestants = [
         ("RPUSH, pipelined", lambda url: raw(url, safe=False)),
         ("a script: key, RPUSH, expiry", lambda url: raw(url, safe=True)),
+        ("a script that does nothing", nothing),
         ("stateward, in batches of 50", lambda url: appends(url, CONVERSATIONS)),
         ("stateward, one at a time", lambda url: appends(url, 1)),
     ]

@@ -31,7 +31,7 @@ from stateward.audit.safety import headroom, isolation
 from stateward.audit.safety.probe import Probe, Stop
 from stateward.audit.targets.store import StoreMemory, StoreTarget
 from stateward.benchmark.benchmark import Benchmark, BenchPlan
-from stateward.engines.redis.outcomes import fields_in
+from stateward.engines.redis.outcomes import times_of
 from stateward.errors import InvalidInput
 
 
@@ -188,10 +188,7 @@ async def test_whatever_an_audit_writes_into_redis_expires_by_itself(tmp_path: P
         assert len(keys) >= 6
         with redis.Redis(port=server.port) as asking:
             for key in keys:  # no key has a time to live: the sweep removes what has expired
-                head = asking.hgetall(key)
-                expires = float(
-                    fields_in([word for pair in head.items() for word in pair])[b"expires"]
-                )
+                _, expires = times_of(asking.hget(key, "tip"))
                 assert 0 < expires - time.time() <= 9 * 86_400, key
 
 

@@ -196,8 +196,8 @@ for i = 0, count - 1 do
   local id, minute = string.format('%06d', i * 7919 % count), now - math.floor(i / 3)
   local owner = i % 2 == 1 and 'u' or ''
   local head = 'stateward:{' .. space .. ':thread:' .. id .. '}'
-  redis.call('HSET', head, 'created', '0', 'updated', minute * 60 + i % 60, 'owner', owner,
-    'version', '0', 'commits', '1', 'life', '0')
+  local tip = struct.pack('<dddddddI4', 0, 1, minute * 60 + i % 60, 0, 0, 0, 0, 0)
+  redis.call('HSET', head, 'tip', tip, 'created', '0', 'owner', owner, 'life', '0')
   redis.call('HSET', head .. ':docs', '=about', '{}', '@about', '1 0 0 op')
   redis.call('ZADD', 'stateward:kind:{' .. space .. ':thread}:touched', minute, id)
   redis.call('ZADD', 'stateward:owner:{' .. space .. ':' .. owner .. '}:touched:thread', minute, id)

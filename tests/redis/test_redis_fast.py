@@ -119,6 +119,20 @@ async def test_each_of_a_batch_of_appends_gets_its_own_answer(valkey: RedisServe
         ]
 
 
+async def test_a_long_append_stands_beside_short_ones(valkey: RedisServer) -> None:
+    async with opened(valkey) as engine:
+        entities = [new_entity() for _ in range(3)]
+        await engine.execute([append_to(entity) for entity in entities])
+        bodies = [["2"], [str(number) for number in range(700)], ["3", "4", "5"]]
+        pairs = zip(entities, bodies, strict=True)
+        batch = [append_to(entity, *its) for entity, its in pairs]
+        assert is_fast(engine, *batch)
+        outcomes = await engine.execute(batch)
+        assert [o.version for o in outcomes if isinstance(o, Applied)] == [2, 701, 4]
+        for entity, its in zip(entities, bodies, strict=True):
+            assert (await lines_of(engine, entity)).split("\n") == ["1", *its]
+
+
 @pytest.mark.parametrize("name", ["valkey", "redis8"])
 async def test_a_batch_of_appends_is_one_script(name: str, request: pytest.FixtureRequest) -> None:
     """But for large ones: the server does nothing else while a script runs."""

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 
 import pytest
 from servers.redis import RedisServer
 
+from stateward.engines.redis import scripts
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import parse
+from stateward.errors import SchemaError
 from stateward.ops import (
     Append,
     Applied,
@@ -23,15 +23,13 @@ from stateward.ops import (
     Entity,
     Fetch,
     Fetched,
-    KeyReused,
     List,
-    Listed,
     Log,
     Op,
     Outcome,
     Put,
+    SetHead,
     Sweep,
-    Swept,
     Trim,
     Write,
 )
@@ -144,6 +142,23 @@ async def test_ops_in_another_order_than_they_were_drawn_in_are_stored_once(
         assert await version_of(engine, thread) == 160
 
 
+async def test_ops_are_compared_by_bytes_whatever_the_server_s_language_is(
+    valkey: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(scripts.WORDS, "BY_BYTES", "(false)")
+    script = scripts._load("append_one").text
+    async with opened(valkey) as engine:
+        thread = new_thread()
+        await stored(engine, commit(thread, op="m-Z"), commit(thread, op="m-a"))
+        told = [
+            valkey.ask("EVAL", script, "1", keys_of(thread).head, op, "", '"3"')[:2]
+            for op in ("m", "m-_", "m-a", "m-a0", "m-a", "é", "z")
+        ]
+        refused, applied = b":0", b"*2"
+        assert told == [refused, refused, refused, applied, refused, applied, refused]
+        assert await version_of(engine, thread) == 6
+
+
 async def test_ops_are_known_after_their_entries_are_gone(valkey: RedisServer) -> None:
     async with opened(valkey) as engine:
         trimmed, dropped = new_thread(), new_thread()
@@ -203,91 +218,41 @@ async def test_an_outcome_with_documents_outlives_the_appends_around_it(
         await check_known(engine, commits, first)
 
 
-# --- what format 2 has stored -----------------------------------------------------------
-
-OLD, GONE, OVER = (Entity("old", "thread", id) for id in ("t:1", "gone", "over"))
+# --- another format ---------------------------------------------------------------------
 
 
-@pytest.fixture
-def of_before(valkey: RedisServer) -> RedisServer:
-    """A store as it was before heads had a tip, made by the scripts of that time."""
-    valkey.ask("FLUSHALL")
-    text = Path(__file__).with_name("format2.json").read_text("utf-8")
-    said = valkey.ask_all(json.loads(text))
-    assert b"-" not in said
-    return valkey
+async def test_what_has_another_format_is_refused_and_left_alone(valkey: RedisServer) -> None:
+    """A head without a tip, as no release has written it."""
+    async with opened(valkey) as engine:
+        thread, task = new_thread(), Entity("ops", "task", WORLD.new_id())
+        due = Commit(task, WORLD.new_op(), (SetHead(due=1.0),), retain=DAY)
+        await stored(engine, commit(thread), due)
+        for entity in (thread, task):
+            head = keys_of(entity).head
+            assert valkey.ask("HDEL", head, "tip") == b":1\r\n"
+            assert valkey.ask("HSET", head, "version", "2", "updated", "1.5") == b":2\r\n"
 
+        def stored_heads() -> list[list[bytes]]:
+            heads = (valkey.ask("HGETALL", keys_of(entity).head) for entity in (thread, task))
+            return [sorted(head.split(b"\r\n")) for head in heads]
 
-def old(entity: Entity, op: str, *writes: Write) -> Commit:
-    return Commit(entity, op, writes or (Append(('"new"',)),), owner="u é")
-
-
-async def test_a_store_of_format_2_is_read(of_before: RedisServer) -> None:
-    async with opened(of_before, Clock()) as engine:
-        fetched = await only(engine, Fetch(OLD, "u é", Log(last=10), all_documents=True))
-        assert isinstance(fetched, Fetched)
-        head = fetched.head
-        assert fetched.lines.split("\n") == ['"2"', '"4"', '"5"']
-        assert (head.version, head.base, head.live, head.commits) == (5, 1, 3, 7)
-        assert (head.stamp, head.status, head.label, head.retain) == ("op-4", "open", "l", 3600.0)
-        assert (head.updated, head.expires) == (1_700_000_007.25, 1_700_003_607.25)
-        assert fetched.documents["vars"].json == '{"a":1}'
-        listed = await only(engine, List("old", "thread", "u é", recent=True))
-        assert isinstance(listed, Listed)
-        assert [found.entity for found in listed.entities] == [OLD]
-
-
-async def test_a_store_of_format_2_is_written(of_before: RedisServer) -> None:
-    clock = Clock()
-    async with opened(of_before, clock) as engine:
-        for op, version in (("op-3", 2), ("op-1", 4), ("op-4", 5), ("op-6", 5)):
-            again = await only(engine, old(OLD, op))
-            assert isinstance(again, Duplicate)
-            assert again.first.version == version
-        reused = await only(engine, old(OLD, "op-7", Append(('"other"',), key="k2")))
-        assert isinstance(reused, KeyReused)
-
-        # Ops that are less than one that was stored before, and greater.
-        commits = [old(OLD, "op-39"), old(OLD, "op-7"), old(OLD, "op-8"), old(OLD, "op-9")]
-        first = await stored(engine, *commits)
-        assert [outcome.version for outcome in first] == [6, 7, 8, 9]
-        await check_known(engine, commits, first)
-        fetched = await only(engine, Fetch(OLD, "u é", Log(last=10)))
-        assert isinstance(fetched, Fetched)
-        assert fetched.lines.split("\n") == ['"2"', '"4"', '"5"', *['"new"'] * 4]
-        head = fetched.head
-        assert (head.version, head.live, head.commits, head.stamp) == (9, 7, 11, "op-9")
-        assert (head.updated, head.expires) == (clock.now, clock.now + 3600)
-        assert (head.status, head.label) == ("open", "l")
-        name = keys_of(OLD).head
-        assert of_before.ask("HMGET", name, "version", "stamp", "commits", "retain", "easy") == (
-            b"*5\r\n" + b"$-1\r\n" * 5
-        )
-        assert of_before.ask("HGET", name, "expires") == b"$3\r\ntip\r\n"  # older scripts fail
-
-
-async def test_what_format_2_dropped_or_let_expire_begins_a_new_life(
-    of_before: RedisServer,
-) -> None:
-    async with opened(of_before, Clock()) as engine:
-        for entity, commits, life in ((GONE, 2, 2), (OVER, 1, 1)):
-            assert isinstance(await only(engine, old(entity, "op-1")), Duplicate)
-            (applied,) = await stored(engine, old(entity, "op-5"))
-            assert (applied.version, applied.created) == (1, True)
-            assert isinstance(await only(engine, old(entity, "op-1")), Duplicate)
-            fetched = await only(engine, Fetch(entity))
-            assert isinstance(fetched, Fetched)
-            assert (fetched.head.commits, fetched.head.life) == (commits + 1, life)
-
-
-async def test_what_has_expired_is_swept_in_either_format(of_before: RedisServer) -> None:
-    clock = Clock()
-    async with opened(of_before, clock) as engine:
-        await stored(engine, old(OLD, "op-7"))
-        clock.now += 3600 + 2 * DAY
-        swept = Swept(more=True)
-        while swept.more:
-            outcome = await only(engine, Sweep())
-            assert isinstance(outcome, Swept)
-            swept = outcome
-        assert of_before.ask("KEYS", "stateward:{*") == b"*0\r\n"
+        before = stored_heads()
+        for op in (
+            commit(thread),
+            commit(thread, Put("d", "1")),
+            commit(thread, Drop()),
+            Fetch(thread, log=Log(last=5)),
+            Fetch(thread, log=Log(after=1, details=True)),
+            List("ops", "thread"),
+            List("ops", "thread", recent=True),
+            List("ops", "task", due=True),
+            List("ops", within=thread),
+        ):
+            with pytest.raises(SchemaError, match=r"from before 0\.2\.0\. With that version"):
+                await only(engine, op)
+        keys = keys_of(task)
+        valkey.ask("ZADD", keys.sweep, "1", keys.tag)
+        with pytest.raises(SchemaError):
+            await only(engine, Sweep())
+        assert stored_heads() == before
+        assert await engine.purge("ops") > 0

@@ -72,15 +72,20 @@ def check_release(what: str, oldest: str) -> None:
     `oldest` is what the store says of itself; "" if it is new.
     """
     if oldest and release(oldest) < release(FIRST_RELEASE):
-        raise SchemaError(
-            f"{what} was made by a version of Stateward from before {FIRST_RELEASE}. With that "
-            "version, run 'stateward backup', and restore the backup into a new store"
-        )
+        raise made_before(what)
     if release(oldest or "0") > release(__version__):
         raise SchemaError(
             f"{what} was migrated by a newer release and needs Stateward {oldest} or later; this "
             f"is {__version__}. Upgrade: pip install 'stateward>={oldest}'"
         )
+
+
+def made_before(what: str) -> SchemaError:
+    """Of a store from before the first release."""
+    return SchemaError(
+        f"{what} was made by a version of Stateward from before {FIRST_RELEASE}. With that "
+        "version, run 'stateward backup', and restore the backup into a new store"
+    )
 
 
 def release(version: str) -> tuple[int, ...]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stateward.engines.redis.client.wire import Command, Word
+from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.keys import keys_of
-from stateward.engines.redis.scripts import APPEND, APPENDS
+from stateward.engines.redis.scripts import APPEND
 from stateward.ops import Append, Commit, Fence, LogAt, digest_of
 
 MOST_AT_ONCE = 1000  # bodies that one command of a script takes without being split
@@ -18,22 +18,25 @@ def append_command(op: Commit, clock: str, told: int | None) -> Command | None:
     words = append_words(op, clock, told)
     if words is None:
         return None
-    keys = keys_of(op.entity)
+    own = keys_of(op.entity).own
     if told is None:
-        return ("EVALSHA", APPENDS.sha, 1, keys.head, len(words), *words)
+        return ("EVALSHA", APPEND.sha, 1, own[0], *words)
     append = op.writes[0]
     assert type(append) is Append
-    given = (*keys.own[:3], *keys.own[5 : 7 if append.key is None else 9])
+    given = own[:3] + own[5 : 7 if append.key is None else 9]
     return ("EVALSHA", APPEND.sha, len(given), *given, *words)
 
 
-def append_words(op: Commit, clock: str, told: int | None) -> tuple[Word, ...] | None:
+def append_words(op: Commit, clock: str, told: int | None) -> tuple[str, ...] | None:
     """What `append.lua` is told; None if the commit does, or asks, anything else."""
     if len(op.writes) != 1 or op.reading:
         return None
     append = op.writes[0]
     if type(append) is not Append or not 0 < len(append.bodies) <= MOST_AT_ONCE:
         return None
+    key, note, claim = append.key, append.note, maybe(op.owner)
+    if told is None and key is None and note is None and not (op.checks or clock):
+        return (op.op, claim, *append.bodies)
     version = stamp = token = nonce = ""
     for check in op.checks:
         if type(check) is LogAt and not version:
@@ -42,15 +45,13 @@ def append_words(op: Commit, clock: str, told: int | None) -> tuple[Word, ...] |
             token, nonce = str(check.token), check.nonce
         else:
             return None
-    key = append.key
-    where = "" if told is None else f"c{told}"
-    unusual: tuple[str, ...] = (where,)
-    if clock or version or token or key is not None or append.note is not None:
+    more = "" if told is None else f"c{told}"
+    if clock or version or token or key is not None or note is not None:
         mark = "" if key is None else digest(append.bodies) + key
-        unusual = (f"{where}+", clock, version, stamp, token, nonce, mark)
-    if append.note is not None:
-        unusual = (unusual[0] + "n", *unusual[1:], append.note)
-    return (op.op, maybe(op.owner), *unusual, *append.bodies)
+        more += "+" if note is None else "+n"
+        said = (claim, clock, version, stamp, token, nonce, mark)
+        return (op.op, more, *said, *(() if note is None else (note,)), *append.bodies)
+    return (op.op, more, claim, *append.bodies)
 
 
 def maybe(word: str | None) -> str:

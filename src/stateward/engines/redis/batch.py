@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from stateward.engines.redis.backfill import backfilled, needs_backfill
 from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
 from stateward.engines.redis.commit import commit
+from stateward.engines.redis.documents import list_documents
 from stateward.engines.redis.fetch import fetch
-from stateward.engines.redis.listing import list_documents, list_entities
+from stateward.engines.redis.listing import list_entities
+from stateward.engines.redis.parts import listing_of_parts
 from stateward.engines.redis.plans import Plan, Traits
-from stateward.engines.redis.spread import reads_parts, spread_listing
 from stateward.engines.redis.sweep import sweep
 from stateward.engines.redis.tally import tally
 from stateward.engines.redis.touch import touching_commit
@@ -31,11 +31,7 @@ def plan_of(op: Op, traits: Traits) -> Plan[Any]:
         if op.within is not None:
             return list_documents(op, op.within, traits)
         listing = list_entities if op.tally is None else tally
-        if not traits.inline:
-            return spread_listing(op, listing, traits) if reads_parts(op) else listing(op, traits)
-        if needs_backfill(op, traits):
-            return backfilled(op, listing, traits)
-        return listing(op, traits)
+        return listing(op, traits) if traits.inline else listing_of_parts(op, listing, traits)
     assert isinstance(op, Sweep)
     return sweep(op, traits)
 

@@ -11,7 +11,7 @@ from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command, Word
 from stateward.engines.redis.index import entries_of, touches, write_steps
 from stateward.engines.redis.keys import EntityKeys, keys_of, owner_index, touched_index
-from stateward.engines.redis.outcomes import applied_of, seen_head, values_of
+from stateward.engines.redis.outcomes import applied_of, other_format, seen_head, values_of
 from stateward.engines.redis.plans import Plan, Traits
 from stateward.engines.redis.scripts import COMMIT
 from stateward.ops import (
@@ -75,7 +75,7 @@ def commit(
         if short is not None:
             reply = (yield (PipelineStep(keys.head, (short,), True),))[0][0]
             told = telling
-            if reply[1]:
+            if reply:
                 return Applied(reply[1], op.op, float(reply[0]))
     traits.seen.keep(op.entity, owner or "")
     owners = likely_owners(op, owner or "") if traits.inline else entered
@@ -209,6 +209,8 @@ def commit_outcome(op: Commit, reply: Any) -> CommitOutcome:
         )
     if kind == b"N":
         return NotYours()
+    if kind == b"V":
+        raise other_format()
     *_, exists, flat, values = reply
     head, read = seen_head(flat, exists), values_of(values)
     if kind == b"D":

@@ -14,7 +14,6 @@ from hiredis import ReplyError
 from msgspec.structs import replace
 
 from stateward.engine import Capabilities, Description, SyncEngine
-from stateward.engines.redis.backfill import backfill
 from stateward.engines.redis.batch import Batch, plan_of
 from stateward.engines.redis.client.cluster import ClusterServers
 from stateward.engines.redis.client.connection import Connection  # async only
@@ -40,7 +39,6 @@ from stateward.engines.redis.plans import Clock, Latest, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
 from stateward.engines.redis.scripts import ALL
 from stateward.engines.redis.settings import parse_server
-from stateward.engines.redis.spread import spread
 from stateward.engines.redis.traces import traces  # async only
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
@@ -58,7 +56,6 @@ CAPABILITIES = Capabilities(
     batch=50,  # so that two batches share 100 callers: one is packed while the server has the other
     networked=True,
     purges=True,
-    migrates=True,
     system="redis",
 )
 
@@ -236,18 +233,12 @@ class RedisEngine:
     # async only: end
 
     async def migrate(self) -> Sequence[str]:
-        """Enter what is missing in the index, or not in its parts yet. Needs no `open`."""
-        traits, entered = self._traits, 0
-        plan, name = (backfill, "0002_touched") if traits.inline else (spread, "0004_spread")
-        for index in await self._servers.keys_like(WHOLE_KINDS):
-            (count,) = await self._finish(Batch([plan(namespace_of(index), traits)], traits))
-            entered += count
-        return (name,) if entered else ()
+        """There is no schema."""
+        return ()
 
     async def namespaces(self) -> Sequence[str]:
-        indexes = await self._servers.keys_like(WHOLE_KINDS)
-        if not self._traits.inline:
-            indexes += await self._servers.keys_like(PARTS_OF_KINDS)
+        like = WHOLE_KINDS if self._traits.inline else PARTS_OF_KINDS
+        indexes = await self._servers.keys_like(like)
         return sorted(set(map(namespace_of, indexes)), key=str.encode)
 
     async def purge(self, namespace: str) -> int:

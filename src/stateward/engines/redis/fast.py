@@ -7,6 +7,7 @@ an error) was not done, and goes the ordinary way, by its plan.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -14,23 +15,23 @@ from typing import Any, NamedTuple
 from hiredis import ReplyError
 
 from stateward.engine import MINUTE
-from stateward.engines.redis.append import MOST_AT_ONCE, append_command, append_words
+from stateward.engines.redis.append import append_command, append_words
 from stateward.engines.redis.batch import Batch, plan_of
 from stateward.engines.redis.client.pipeline import BLOCK
-from stateward.engines.redis.client.wire import Command, pack
+from stateward.engines.redis.client.wire import Command, Word, pack, pack_one
 from stateward.engines.redis.failures import NOT_RUN, code_of, refused
 from stateward.engines.redis.fetch import packed_read, plain_outcome, plain_tail
 from stateward.engines.redis.keys import keys_of
-from stateward.engines.redis.listing import IndexPage, Range, asked_of, owned
+from stateward.engines.redis.listing import IndexPage
 from stateward.engines.redis.merge import LARGEST
 from stateward.engines.redis.plans import Traits
+from stateward.engines.redis.ranges import Range, asked_of, owned
 from stateward.engines.redis.scripts import APPENDS
-from stateward.ops import Append, Applied, Commit, Entity, Fetch, List, Listed, Op, Outcome
+from stateward.ops import Applied, Commit, Fetch, List, Listed, Op, Outcome
 
 BEGIN = pack([("MULTI",), ("TIME",)])
 END = pack([("EXEC",)])
-APPENDS_CALL = b"$7\r\nEVALSHA\r\n$%d\r\n%b\r\n" % (len(APPENDS.sha), APPENDS.sha.encode())
-MOST_BYTES = 256 * 1024  # that one script is given: the server does nothing else meanwhile
+MOST_SIZE = 256 * 1024  # that one script is given: the server does nothing else meanwhile
 
 
 def fast_request(ops: Sequence[Op], traits: Traits) -> FastRequest | None:
@@ -110,7 +111,7 @@ class FastAppends(FastRequest):
         for reply, count in zip(replies, self._counts, strict=True):
             ran = type(reply) is list
             at = float(reply[0] or 0) if ran else 0.0
-            for each in reply[1:] if ran else [reply] * count:
+            for each in reply[1:] if ran else [reply] * count:  # 0, or the error of all
                 self.outcomes.append(self._outcome(next(ops), each, at, server))
         return None not in self.outcomes
 
@@ -142,73 +143,37 @@ PackedScripts = tuple[list[bytes], list[int]]  # and how many operations each of
 def _together(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
     """One script for a whole batch or, of large bodies, for as many as fit."""
     clock = traits.at()
+    if len(ops) == 1:
+        command = append_command(ops[0], clock, None)
+        return None if command is None else ([pack_one(command)], [1])
     scripts: PackedScripts = [], []
-    heads: list[bytes] = []
-    parts: list[bytes] = []
-    words = size = 0
+    heads: list[Word] = []
+    words: list[Word] = []
+    counts: list[int] = []
+    size = 0
     for op in ops:
-        found = _packed_words(op, clock)
-        if found is None:
+        its = append_words(op, clock, None)
+        if its is None:
             return None
-        if size + len(found[1]) > MOST_BYTES and heads:
-            _add_script(scripts, heads, parts, words)
-            heads, parts, words, size = [], [], 0, 0
-        heads.append(_packed_head(op.entity))
-        parts.append(found[1])
-        words += found[0]
-        size += len(found[1])
-    _add_script(scripts, heads, parts, words)
+        length = sum(map(len, its))
+        if size + length > MOST_SIZE and heads:
+            _add_script(scripts, heads, words, counts)
+            heads, words, counts, size = [], [], [], 0
+        heads.append(keys_of(op.entity).head)
+        words += its
+        counts.append(len(its))
+        size += length
+    _add_script(scripts, heads, words, counts)
     return scripts
 
 
 def _add_script(
-    scripts: PackedScripts, heads: Sequence[bytes], parts: Sequence[bytes], words: int
+    scripts: PackedScripts, heads: Sequence[Word], words: Sequence[Word], counts: Sequence[int]
 ) -> None:
     count = len(heads)
-    start = b"*%d\r\n%b%b" % (3 + count + words, APPENDS_CALL, _packed_number(count))
-    scripts[0].append(b"".join([start, *heads, *parts]))
+    sizes = struct.pack(f">{count}H", *counts)
+    scripts[0].append(pack_one(("EVALSHA", APPENDS.sha, count, *heads, sizes, *words)))
     scripts[1].append(count)
-
-
-def _packed_words(op: Commit, clock: str) -> tuple[int, bytes] | None:
-    """How many words `append_all.lua` is told of an append, and these; None: it is unusual."""
-    append = op.writes[0] if len(op.writes) == 1 else None
-    if op.checks or clock or op.reading or type(append) is not Append:
-        return _pack_slowly(op, clock)
-    bodies = append.bodies
-    if append.key is not None or append.note is not None or not 0 < len(bodies) <= MOST_AT_ONCE:
-        return _pack_slowly(op, clock)
-    name = op.op.encode()
-    claim = b"" if op.owner is None else b"=" + op.owner.encode()
-    count = 3 + len(bodies)
-    parts = [
-        b"%b$%d\r\n%b\r\n$%d\r\n%b\r\n$0\r\n\r\n"
-        % (_packed_number(count), len(name), name, len(claim), claim)
-    ]
-    for body in bodies:
-        text = body.encode()
-        parts.append(b"$%d\r\n%b\r\n" % (len(text), text))
-    return 1 + count, b"".join(parts)
-
-
-def _pack_slowly(op: Commit, clock: str) -> tuple[int, bytes] | None:
-    """With checks, a key or a note, whose words differ from call to call."""
-    words = append_words(op, clock, None)
-    if words is None:
-        return None
-    packed = pack([(str(len(words)), *words)])
-    return 1 + len(words), packed[packed.index(b"\r\n") + 2 :]
-
-
-@lru_cache(maxsize=4096)
-def _packed_head(entity: Entity) -> bytes:
-    head = keys_of(entity).head.encode()
-    return b"$%d\r\n%b\r\n" % (len(head), head)
-
-
-@lru_cache(maxsize=1024)
-def _packed_number(number: int) -> bytes:
-    return b"$%d\r\n%d\r\n" % (len(str(number)), number)
 
 
 def _apart(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
@@ -222,7 +187,7 @@ def _apart(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
         command = append_command(op, clock, touched.minute)
         if command is None:
             return None
-        packed.append(pack([command]))
+        packed.append(pack_one(command))
     return packed, [1] * len(packed)
 
 
@@ -237,7 +202,7 @@ class FastReads(FastRequest):
         for first in range(0, len(asked), most):
             block = asked[first : first + most]
             parts.append(BEGIN)
-            for packed, count, _ in block:
+            for packed, count, *_ in block:
                 parts.append(packed)
                 replies += count
             parts.append(END)
@@ -255,12 +220,12 @@ class FastReads(FastRequest):
                 if tail is None and op.log is not None:
                     return None
                 packed, count = packed_read(op.entity, tail, op.documents, op.all_documents)
-                asked.append(AskedRead(packed, count))
+                asked.append(AskedRead(packed, count, tail))
             else:
                 page = guessed_page(op, traits) if type(op) is List else None
                 if page is None:
                     return None
-                asked.append(AskedRead(page.packed, page.replies, page))
+                asked.append(AskedRead(page.packed, page.replies, None, page))
         return cls(ops, traits, asked)
 
     def take(self, replies: Sequence[Any], server: str) -> bool:
@@ -270,23 +235,20 @@ class FastReads(FastRequest):
             if type(inside) is not list:  # it was not run: the ordinary way will tell why
                 outcomes += [None] * (end - len(outcomes))
                 continue
-            at = 1
-            while len(outcomes) < end:
-                number = len(outcomes)
-                count = self._asked[number].replies
-                outcomes.append(self._outcome(number, inside[0], inside[at : at + count]))
+            time, at = inside[0], 1
+            now = self._traits.now(time)
+            for number in range(len(outcomes), end):
+                op, (_, count, tail, page) = self.ops[number], self._asked[number]
+                its = inside[at : at + count]
                 at += count
+                if ReplyError in map(type, its):
+                    outcomes.append(None)
+                elif page is not None:
+                    outcomes.append(page.outcome(time, its))
+                else:
+                    assert type(op) is Fetch
+                    outcomes.append(plain_outcome(op, tail, its, now))
         return None not in outcomes
-
-    def _outcome(self, number: int, time: Any, replies: Sequence[Any]) -> Outcome | None:
-        for reply in replies:
-            if type(reply) is ReplyError:
-                return None
-        op, page = self.ops[number], self._asked[number].page
-        if page is not None:
-            return page.outcome(time, replies)
-        assert type(op) is Fetch
-        return plain_outcome(op, plain_tail(op.log), replies, self._traits.now(time))
 
 
 class AskedRead(NamedTuple):
@@ -294,6 +256,7 @@ class AskedRead(NamedTuple):
 
     packed: bytes
     replies: int
+    tail: int | None  # how many of the last entries are among them
     page: GuessedPage | None = None
 
 
@@ -356,4 +319,4 @@ def _index_read(
 ) -> IndexRead:
     part, size = owned(namespace, kind, owner, status, prefix), min(limit + 1, LARGEST)
     command = asked_of(part, None, size, False)
-    return IndexRead(part, size, command, pack([command]))
+    return IndexRead(part, size, command, pack_one(command))

@@ -124,11 +124,6 @@ def touched_index(namespace: str, kind: str, owner: str, part: int | None = None
     return f"{_index('owner', part, namespace, owner)}:touched:{_quoted(kind)}"
 
 
-def touched_frame(namespace: str, kind: str) -> tuple[str, str]:
-    """What stands before the owner, and after it, in the names of `touched_index`."""
-    return f"{ROOT}owner:{{{_quoted(namespace)}:", f"}}:touched:{_quoted(kind)}"
-
-
 def owners_index(namespace: str, part: int | None = None) -> str:
     return _index("owners", part, namespace)
 
@@ -139,11 +134,6 @@ def _index(what: str, part: int | None, *words: str) -> str:
     return (
         f"{ROOT}{what}:{{{text}}}" if part is None else f"{ROOT}part:{{{TAGS[part]}}}:{what}:{text}"
     )
-
-
-def format_mark(namespace: str) -> str:
-    """Where it says whether all that a namespace has is in every index: see `backfill.py`."""
-    return f"{ROOT}format:{{{_quoted(namespace)}}}"
 
 
 WHOLE_KINDS = f"{ROOT}kinds:{{*}}"  # how the names of indexes of kinds look

@@ -1,101 +1,50 @@
-"""Pages of entities and of documents. An index may say too much, so every head is verified."""
+"""Pages of entities. An index may say too much, so every head is verified."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from stateward.codec import encode, listing_mark
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.fetch import fields_of
-from stateward.engines.redis.index import IndexEntry, correct_steps
+from stateward.engines.redis.index import correct_steps
 from stateward.engines.redis.keys import (
     heads_of,
     keys_of,
     kind_index,
-    kinds_index,
     owner_index,
-    part_of,
     sortable,
     split_member,
     touched_index,
 )
 from stateward.engines.redis.merge import LARGEST, Merge, Reading, Strand
-from stateward.engines.redis.outcomes import fields_in, head_from, named_values, values_of
+from stateward.engines.redis.outcomes import (
+    fields_in,
+    head_from,
+    named_values,
+    other_format,
+    times_of,
+)
 from stateward.engines.redis.plans import Plan, Traits, carried_out
-from stateward.engines.redis.scripts import DOCUMENTS, RECENT, UNLIST
+from stateward.engines.redis.ranges import (
+    Candidate,
+    Range,
+    Ranges,
+    asked_of,
+    belongs,
+    home_of,
+    kinds_of,
+    member_of,
+    owned,
+    removal_of,
+    unlist_step,
+)
+from stateward.engines.redis.scripts import RECENT
 from stateward.ops import Entity, Found, List, Listed
 
-LATEST = 200  # the same with their heads, by a script, while the server does nothing else
-
-
-class Range(NamedTuple):
-    """Members of one index: all begin with `prefix`, which is cut off."""
-
-    key: str
-    prefix: bytes
-    kind: str | None  # None: the member itself begins with its kind
-    owner: str | None = None  # what being in this index says of an entity
-    status: str | None = None
-    added: str = ""  # what says which members were written of late, if it is not the index's own
-
-
-Ranges = Sequence[Range]  # the same of every part of an index; one, where it is not in parts
-
-
-class Candidate(NamedTuple):
-    """A member of an index, and what it stands for."""
-
-    member: bytes
-    entity: Entity
-    due: str | None = None
-
-
-# --- documents --------------------------------------------------------------------------
-
-
-def list_documents(op: List, entity: Entity, traits: Traits) -> Plan[Any]:
-    keys = keys_of(entity).own
-    prefix = op.prefix.encode()
-    after = None if op.after is None else op.after.encode()
-    low, high = _bounds(prefix, after, op.reverse)
-    command: Command = (
-        "EVALSHA",
-        DOCUMENTS.sha,
-        3,
-        keys[0],
-        keys[3],
-        keys[4],
-        "" if op.owner is None else f"={op.owner}",
-        traits.at(),
-        low,
-        high,
-        op.limit,
-        "1" if op.reverse else "",
-        "1" if op.values else "",
-    )
-    reply = (yield (PipelineStep(keys[0], (command,)),))[0][0]
-    found = tuple(values_of(reply).items())
-    page = found[: op.limit]
-    return Listed(documents=page, next=page[-1][0] if len(found) > len(page) else None)
-
-
-def _bounds(prefix: bytes, after: bytes | None, reverse: bool) -> tuple[bytes, bytes]:
-    """Where members with this prefix begin and end, as ZRANGEBYLEX takes it.
-
-    What follows a prefix is text, which never holds FF: nothing with the prefix is beyond that.
-    """
-    low = b"[" + prefix if prefix else b"-"
-    high = b"(" + prefix + b"\xff" if prefix else b"+"
-    if after is not None and reverse and (not prefix or after < prefix + b"\xff"):
-        high = b"(" + after
-    elif after is not None and not reverse and after >= prefix:
-        low = b"(" + after
-    return low, high
-
-
-# --- entities ---------------------------------------------------------------------------
+LATEST = 200  # members with their heads, by one script, while the server does nothing else
 
 
 def list_entities(op: List, traits: Traits) -> Plan[Any]:
@@ -136,7 +85,7 @@ class IndexPage:
                 before = kind_of > mark[0] if op.reverse else kind_of < mark[0]
                 if before:
                     continue
-            after = None if mark is None else _member(parts[0], *mark)
+            after = None if mark is None else member_of(parts[0], *mark)
             yield from self._walk(parts, after, op.limit + 1)
             if len(self._found) > op.limit:
                 break
@@ -188,7 +137,7 @@ class IndexPage:
                 break
             looks = yield self._looks(candidates)
             for candidate, seen in zip(candidates, looks, strict=True):
-                self.judge(candidate, seen, _home(parts, candidate.entity))
+                self.judge(candidate, seen, home_of(parts, candidate.entity))
         return (yield from self._finish())
 
     def latest(self, kind: str) -> Plan[Any]:
@@ -242,7 +191,7 @@ class IndexPage:
             if not heads:
                 looks = yield self._looks(candidates)
             for candidate, seen, member in zip(candidates, looks, members, strict=True):
-                self.judge(candidate, seen, _home(parts, candidate.entity), float(member[2]))
+                self.judge(candidate, seen, home_of(parts, candidate.entity), float(member[2]))
         if op.reverse:
             self._settled = min(settled)
         return (yield from self._finish())
@@ -328,7 +277,7 @@ class IndexPage:
             self._traits.members.learn(asked, members)
         while True:
             for candidate, seen in zip(candidates, looks, strict=True):
-                self.judge(candidate, seen, _home(parts, candidate.entity))
+                self.judge(candidate, seen, home_of(parts, candidate.entity))
             if enough is not None and len(self._found) >= enough:
                 return
             members = yield from merge.take(LARGEST)
@@ -369,20 +318,23 @@ class IndexPage:
         time, flat, *rest = seen
         self._now = self._traits.now(time)
         fields = fields_in(flat)
-        if not _belongs(part, candidate, fields):
+        if not belongs(part, candidate, fields):
             self._wrong.append((part, candidate))
-        elif self._is_wanted(candidate.entity, fields):
+            return
+        if b"tip" not in fields:
+            raise other_format()
+        touched, expires = times_of(fields[b"tip"])
+        if self._is_wanted(candidate.entity, fields, expires):
             documents = named_values(op.documents, rest[-1]) if op.documents else {}
             head, _ = head_from(fields, self._now)
             self._found.append(Found(candidate.entity, head, documents))
             self._ranks.append(float(fields.get(b"due") or 0) if rank is None else rank)
-            self._touched[candidate.entity] = float(fields[b"updated"])
+            self._touched[candidate.entity] = touched
 
-    def _is_wanted(self, entity: Entity, fields: dict[bytes, Any]) -> bool:
-        op = self._op
-        expires, due = fields.get(b"expires"), fields.get(b"due")
+    def _is_wanted(self, entity: Entity, fields: dict[bytes, bytes], expires: float) -> bool:
+        op, due = self._op, fields.get(b"due")
         return (
-            (op.expired or not expires or self._now < float(expires))
+            (op.expired or not expires or self._now < expires)
             and (op.owner is None or fields.get(b"owner", b"") == op.owner.encode())
             and (op.status is None or fields.get(b"status", b"") == op.status.encode())
             and (op.label is None or fields.get(b"label", b"") == op.label.encode())
@@ -399,9 +351,9 @@ class IndexPage:
     def _finish(self) -> Plan[Any]:
         op = self._op
         if self._wrong and self._traits.inline:
-            yield [_unlist(part, candidate) for part, candidate in self._wrong]
+            yield [unlist_step(part, candidate) for part, candidate in self._wrong]
         elif self._wrong:
-            wrong = [_entry(part, candidate.member) for part, candidate in self._wrong]
+            wrong = [removal_of(part, candidate.member) for part, candidate in self._wrong]
             yield correct_steps(wrong, self._traits.at())
         page = self._found[: op.limit]
         next = None
@@ -415,76 +367,3 @@ class IndexPage:
 
     def _touch_of(self, found: Found) -> tuple[float, str]:
         return self._touched[found.entity], found.entity.id
-
-
-def kinds_of(namespace: str, traits: Traits) -> Plan[list[str]]:
-    """The kinds that a namespace has had, in order."""
-    keys = [kinds_index(namespace, part) for part in traits.parts()]
-    replies = yield [PipelineStep(key, (("ZRANGE", key, 0, -1),)) for key in keys]
-    members = sorted({member for reply in replies for member in reply[0]})
-    return [split_member(member)[0] for member in members]
-
-
-def owned(namespace: str, kind: str, owner: str, status: str, prefix: str) -> Range:
-    """Where to find what an owner has of one kind; "" is any status."""
-    index = owner_index(namespace, owner)
-    start = sortable(kind)
-    if not status:
-        return Range(index, start + prefix.encode(), kind, owner)
-    start += sortable(status) + prefix.encode()
-    return Range(f"{index}:status", start, kind, owner, status)
-
-
-def asked_of(part: Range, after: bytes | None, size: int, reverse: bool) -> Command:
-    """The command for so many members of a part of an index."""
-    low, high = _bounds(part.prefix, after, reverse)
-    if reverse:
-        return ("ZREVRANGEBYLEX", part.key, high, low, "LIMIT", 0, size)
-    return ("ZRANGEBYLEX", part.key, low, high, "LIMIT", 0, size)
-
-
-def _home(parts: Ranges, entity: Entity) -> Range:
-    """The part of an index that an entity is in."""
-    return parts[0] if len(parts) == 1 else parts[part_of(entity)]
-
-
-def _entry(part: Range, member: bytes) -> IndexEntry:
-    """What is to be removed from there."""
-    return IndexEntry(part.key, member, "", (part.added, member) if part.added else None)
-
-
-def _member(part: Range, kind: str, id: str) -> bytes | None:
-    """The member from which to go on, if this range has come that far."""
-    if part.kind is None:
-        return sortable(kind) + id.encode()
-    if part.kind != kind:
-        return None
-    start = b"" if part.owner is None else sortable(kind)
-    return start + (sortable(part.status) if part.status else b"") + id.encode()
-
-
-def _belongs(part: Range, candidate: Candidate, fields: dict[bytes, Any]) -> bool:
-    """Whether the entity is what this index says of it."""
-    due = fields.get(b"due_at") or fields.get(b"due")
-    return (
-        b"created" in fields
-        and (part.owner is None or fields.get(b"owner", b"") == part.owner.encode())
-        and (part.status is None or fields.get(b"status", b"") == part.status.encode())
-        and (candidate.due is None or candidate.due.encode() == due)
-    )
-
-
-def _unlist(part: Range, candidate: Candidate) -> PipelineStep:
-    head = keys_of(candidate.entity).head
-    command: Command = (
-        "EVALSHA",
-        UNLIST.sha,
-        2,
-        head,
-        part.key,
-        candidate.member,
-        "" if part.owner is None else f"={part.owner}",
-        "" if part.status is None else f"={part.status}",
-        "" if candidate.due is None else f"={candidate.due}",
-    )
-    return PipelineStep(head, (command,))

@@ -9,9 +9,15 @@ from typing import Any
 import msgspec
 
 from stateward.engine import MINUTE
+from stateward.engines.sql import made_before
+from stateward.errors import SchemaError
 from stateward.ops import Applied, Entry, Head, Lease, Value
 
 _decode_parts = msgspec.json.Decoder(list[str]).decode
+
+
+TIP = Struct("<7dI")  # which the stamp follows: see `commit.lua`
+TOUCH = ("tip", "owner", "created")  # what `touch_of` is to be told of a head
 
 
 def head_of(flat: Sequence[bytes], now: float) -> tuple[Head, bool]:
@@ -19,74 +25,78 @@ def head_of(flat: Sequence[bytes], now: float) -> tuple[Head, bool]:
     return head_from(fields_in(flat), now)
 
 
-def fields_in(flat: Sequence[bytes]) -> dict[bytes, Any]:
-    """What `HGETALL` answers, by field; also what the tip stands for, as numbers."""
+def fields_in(flat: Sequence[bytes]) -> dict[bytes, bytes]:
+    """What `HGETALL` answers, by field."""
     parts = iter(flat)
-    fields: dict[bytes, Any] = dict(zip(parts, parts, strict=True))
-    tip = fields.get(b"tip")
-    if tip is not None:
-        version, commits, updated, expires, retain, _, _, size = TIP.unpack_from(tip)
-        fields[b"version"], fields[b"commits"], fields[b"updated"] = version, commits, updated
-        fields[b"expires"], fields[b"retain"] = expires, retain
-        fields[b"stamp"] = tip[TIP.size : TIP.size + size]
-    return fields
+    return dict(zip(parts, parts, strict=True))
 
 
-TIP = Struct("<7dI")  # which the stamp follows: see `commit.lua`
-TOUCH = ("created", "updated", "owner", "tip")  # what `touch_of` is to be told of a head
-
-
-def touch_of(fields: Sequence[bytes | None]) -> tuple[int, str] | None:
-    """The minute in which an entity was touched last, and its owner; None: it is not there."""
-    created, updated, owner, tip = fields
-    if created is None:
-        return None
-    moment = float(updated or 0) if tip is None else TIP.unpack_from(tip)[2]
-    return int(moment // MINUTE), (owner or b"").decode()
-
-
-def head_from(fields: dict[bytes, Any], now: float) -> tuple[Head, bool]:
+def head_from(fields: dict[bytes, bytes], now: float) -> tuple[Head, bool]:
     """The same from its fields."""
     get = fields.get
-    expires = get(b"expires")
-    if b"created" not in fields or (expires and float(expires) <= now):
+    tip = get(b"tip")
+    if tip is None:
+        if b"created" in fields:
+            raise other_format()
         return gone_head(fields), False
-    version = int(get(b"version", b"0"))
-    base = int(get(b"base", b"0") or 0)
-    nonce = get(b"nonce")
-    due, retain = get(b"due"), get(b"retain")
+    number, commits, updated, expires, retain, _, _, size = TIP.unpack_from(tip)
+    if 0 < expires <= now:
+        return gone_head(fields, int(commits)), False
+    version, base = int(number), int(get(b"base") or 0)
+    due = get(b"due")
     head = Head(
         True,
         get(b"owner", b"").decode(),
         get(b"status", b"").decode(),
         get(b"label", b"").decode(),
         float(due) if due else None,
-        float(retain) if retain else None,
-        float(expires) if expires else None,
+        retain or None,
+        expires or None,
         float(fields[b"created"]),
-        float(fields[b"updated"]),
+        updated,
         version,
-        get(b"stamp", b"").decode(),
+        tip[TIP.size : TIP.size + size].decode(),
         base,
-        version - base - int(get(b"holes", b"0") or 0),
-        int(fields[b"commits"]),
+        version - base - int(get(b"holes") or 0),
+        int(commits),
         int(fields[b"life"]),
         float(get(b"dropped") or 0),
-        _lease(fields) if nonce else None,
+        _lease(fields) if get(b"nonce") else None,
     )
     return head, True
 
 
-def gone_head(fields: dict[bytes, Any]) -> Head:
+def gone_head(fields: dict[bytes, bytes], commits: int | None = None) -> Head:
     """What is said of an entity that does not exist."""
     return Head(
-        commits=int(fields.get(b"commits", b"0")),
+        commits=int(fields.get(b"commits", b"0")) if commits is None else commits,
         life=int(fields.get(b"life", b"0")),
         dropped=float(fields.get(b"dropped") or 0),
     )
 
 
-def _lease(fields: dict[bytes, Any]) -> Lease:
+def other_format() -> SchemaError:
+    """Of a head that has no tip."""
+    return made_before("this store")
+
+
+def times_of(tip: bytes) -> tuple[float, float]:
+    """When an entity was touched last, and when it expires; 0: never."""
+    _, _, updated, expires, *_ = TIP.unpack_from(tip)
+    return updated, expires
+
+
+def touch_of(fields: Sequence[bytes | None]) -> tuple[int, str] | None:
+    """The minute in which an entity was touched last, and its owner; None: it is not there."""
+    tip, owner, created = fields
+    if tip is None:
+        if created is not None:
+            raise other_format()
+        return None
+    return int(times_of(tip)[0] // MINUTE), (owner or b"").decode()
+
+
+def _lease(fields: dict[bytes, bytes]) -> Lease:
     """The lease as others may see it: whoever knew the nonce could pass for the holder."""
     return Lease(
         int(fields[b"token"]),

@@ -80,7 +80,7 @@ class Traits(NamedTuple):
     ]  # entities that were written before: probably they exist, and are theirs
     touched: Latest[Entity, Touched]  # what the index of a cluster was told of them last
     members: SeenMembers  # what listings probably find
-    filled: set[str]  # namespaces that have all they hold in every index
+    looked_at: set[str]  # namespaces of a cluster whose index is in parts, as it must be
     agreed: set[str]  # "clock": a node of a cluster has agreed with the clock of this process
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.keys import (
-    format_mark,
     keys_of,
     kind_index,
     kinds_index,
@@ -14,9 +13,8 @@ from stateward.engines.redis.keys import (
     spread_keys,
     touched_index,
 )
-from stateward.engines.redis.listing import kinds_of
 from stateward.engines.redis.plans import Plan, Traits
-from stateward.engines.redis.spread import spread
+from stateward.engines.redis.ranges import kinds_of
 from stateward.ops import Entity
 
 TOGETHER = 200  # entities removed in one round
@@ -24,17 +22,12 @@ TOGETHER = 200  # entities removed in one round
 
 def purge(namespace: str, traits: Traits) -> Plan[int]:
     """Entities first and the index last, so that a purge that was cut off can be run again."""
-    if not traits.inline:
-        yield from spread(namespace, traits)
     count = 0
     for kind in (yield from kinds_of(namespace, traits)):
         count += yield from _purge_kind(namespace, kind, traits)
     yield [
-        *(
-            _unlinked_indexes(kinds_index(namespace, part), owners_index(namespace, part))
-            for part in traits.parts()
-        ),
-        _unlinked(format_mark(namespace)),
+        _unlinked_indexes(kinds_index(namespace, part), owners_index(namespace, part))
+        for part in traits.parts()
     ]
     return count
 

@@ -23,6 +23,13 @@ CONSTANTS = {
     "LATE": LATE,
     "LINGER": LINGER,
 }
+WORDS = {name: f"{number:.17g}" for name, number in CONSTANTS.items()} | {
+    "TIP": "'<dddddddI4c0'",
+    # Whether the server's language compares as bytes do: otherwise > means something else.
+    "BY_BYTES": "('-' < '0' and 'Z' < '_' and '_' < 'a')",
+}
+_WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
+_INCLUDE = re.compile(r"^ *--include (\w+)\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
@@ -33,18 +40,21 @@ class Script(NamedTuple):
 
 
 def _load(*names: str) -> Script:
-    """A script, which may be too long for one file, after the numbers that it names."""
-    folder = files("stateward.engines.redis").joinpath("lua")
-    text = "\n".join(folder.joinpath(f"{name}.lua").read_text("utf-8") for name in names)
-    used = [name for name in CONSTANTS if re.search(rf"\b{name}\b", text)]
-    if used:
-        numbers = ", ".join(f"{CONSTANTS[name]:.17g}" for name in used)
-        text = f"local {', '.join(used)} = {numbers}\n{text}"
+    """A script: its files, with others where they are included, and the numbers that they name.
+
+    These stand in the text itself: what a script defines at its start, it defines in every call.
+    """
+    text = _WORD.sub(lambda word: WORDS[word[0]], "\n".join(map(_text, names)))
     return Script(text, script_digest(text))
 
 
-APPEND = _load("tip", "append", "append_one")
-APPENDS = _load("tip", "append", "append_all")
+def _text(name: str) -> str:
+    file = files("stateward.engines.redis").joinpath("lua", f"{name}.lua")
+    return _INCLUDE.sub(lambda line: _text(line[1]), file.read_text("utf-8"))
+
+
+APPEND = _load("append_one")
+APPENDS = _load("append_all")
 COMMIT = _load(
     "tip", "commit", "commit_refusals", "commit_index", "commit_restore", "commit_writes"
 )
@@ -55,6 +65,5 @@ UNLIST = _load("unlist")
 INDEX = _load("index")
 UNINDEX = _load("unindex")
 RECENT = _load("recent")
-ENTER = _load("tip", "enter")
 
-ALL = (APPEND, APPENDS, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT, ENTER)
+ALL = (APPEND, APPENDS, COMMIT, FETCH, DOCUMENTS, SWEEP, UNLIST, INDEX, UNINDEX, RECENT)

@@ -10,7 +10,7 @@ from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
 
-OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key", "migrate")
+OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key")
 PORT, SENTINEL_PORT = 6379, 26379
 
 
@@ -33,7 +33,6 @@ def parse_server(url: EngineURL, world: World) -> Server:
         _service(url, path),
         None if url.credentials is None else url.login,
         world,
-        _migrates(url),
     )
 
 
@@ -104,7 +103,3 @@ def _number(url: EngineURL, name: str, default: float) -> float:
     if not 0 <= value < 1e6 or (name == "timeout" and value == 0):
         raise InvalidInput(f"{name}={text!r} in the URL is not a number that makes sense")
     return value
-
-
-def _migrates(url: EngineURL) -> bool:
-    return url.option("migrate", ("on", "off"), "on") == "on"

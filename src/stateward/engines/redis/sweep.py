@@ -6,7 +6,7 @@ from collections import deque
 
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
-from stateward.engines.redis.index import IndexEntry, correct_steps, entries_of, write_steps
+from stateward.engines.redis.index import IndexEntry, correct_steps, entries_of
 from stateward.engines.redis.keys import (
     SWEPT,
     SWEPT_PARTS,
@@ -16,6 +16,7 @@ from stateward.engines.redis.keys import (
     spread_keys,
     touched_index,
 )
+from stateward.engines.redis.outcomes import other_format
 from stateward.engines.redis.plans import Plan, Traits
 from stateward.engines.redis.scripts import SWEEP
 from stateward.ops import Sweep, Swept
@@ -24,8 +25,7 @@ TOGETHER = 16  # entities swept in one round
 
 
 def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
-    # A cluster may have some of before its index was in parts: see `spread.py`.
-    shards = SWEPT if traits.inline else (*SWEPT_PARTS, *SWEPT)
+    shards = SWEPT if traits.inline else SWEPT_PARTS
     asked = [
         PipelineStep(
             key,
@@ -35,9 +35,8 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
         for key in shards
     ]
     waiting: deque[tuple[str, str]] = deque()  # tag, and the owner it is thought to have
-    found_in: dict[str, str] = {}
     more = False
-    for shard, replies in zip(shards, (yield asked), strict=True):
+    for replies in (yield asked):
         now, flat = traits.now(replies[0]), replies[1]
         tags = [
             tag.decode()
@@ -45,8 +44,7 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
             if float(score) <= now
         ]
         more = more or len(tags) >= op.limit
-        waiting.extend((tag, "") for tag in tags if tag not in found_in)
-        found_in |= dict.fromkeys(tags, shard)
+        waiting.extend((tag, "") for tag in tags)
 
     entities = rows = done = 0  # what cannot be done yet must not be asked for again and again
     while waiting and rows < op.limit:
@@ -55,9 +53,10 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
         each = max(1, room // len(together))
         steps = [_step(tag, owner, each, traits) for tag, owner in together]
         wrong: list[IndexEntry] = []
-        moved: list[IndexEntry] = []
         for (tag, _), replies in zip(together, (yield steps), strict=True):
             removed, state, *said = replies[0]
+            if state == -2:
+                raise other_format()
             over, owner, status, due = (word.decode() for word in said)
             rows += removed
             entities += state == 1
@@ -65,15 +64,7 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
             if state == 0:
                 waiting.appendleft((tag, owner))
             elif not traits.inline:
-                right = _wrong(tag, state == 1, over, owner, status, due)
-                if found_in[tag] in SWEPT:
-                    wrong.append(IndexEntry(found_in[tag], tag.encode(), ""))
-                    if over:  # it is in its part before it is nowhere else
-                        moved += right
-                        continue
-                wrong += right
-        if moved:
-            yield write_steps(moved, traits.at())
+                wrong += _wrong(tag, state == 1, over, owner, status, due)
         if wrong:
             done += sum(replies[0] for replies in (yield correct_steps(wrong, traits.at())))
     return Swept(entities, rows, more=bool(waiting) or (more and done > 0))

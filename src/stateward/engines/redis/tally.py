@@ -10,9 +10,10 @@ from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.index import IndexEntry, correct_steps
 from stateward.engines.redis.keys import kind_index, owners_index, touched_index
-from stateward.engines.redis.listing import kinds_of, list_entities
+from stateward.engines.redis.listing import list_entities
 from stateward.engines.redis.merge import LARGEST
 from stateward.engines.redis.plans import Plan, Traits
+from stateward.engines.redis.ranges import kinds_of
 from stateward.ops import List, Listed
 
 

@@ -120,7 +120,10 @@ class Connection:
         whole = False
         try:
             self._receive()  # nothing can have come before
-            replies = [self._read() for _ in range(self._expected)]
+            gets, read = self._parser.gets, self._read
+            replies = [
+                read() if (reply := gets()) is MORE else reply for _ in range(self._expected)
+            ]
             self.busy = False
             whole = not self._parser.has_data()  # otherwise it said something nobody asked for
             return replies

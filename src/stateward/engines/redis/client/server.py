@@ -41,7 +41,6 @@ class Server(NamedTuple):
     service: str = ""  # the name that sentinels know the primary by
     login: Callable[[], Login] | None = None  # asked at each new connection; may take its time
     world: World = World()
-    migrates: bool = True  # False: nothing is entered afterwards in an index of an older format
 
     def __repr__(self) -> str:
         return f"Server({', '.join(map(str, self.addresses))})"  # it has a password

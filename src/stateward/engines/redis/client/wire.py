@@ -19,4 +19,9 @@ def parser() -> hiredis.Reader:
 
 def pack(commands: Sequence[Command]) -> bytes:
     """The request for several commands, to be sent at once."""
-    return b"".join([hiredis.pack_command(command) for command in commands])  # type: ignore[arg-type]
+    return b"".join([pack_one(command) for command in commands])
+
+
+def pack_one(command: Command) -> bytes:
+    packed: bytes = hiredis.pack_command(command)  # type: ignore[arg-type]
+    return packed

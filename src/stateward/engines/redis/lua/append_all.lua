@@ -1,27 +1,36 @@
--- The second part of append.lua on one server: a batch. Each entity is one append that is done or
--- not, whatever becomes of the others.
+-- append.lua for a batch, on one server. Each entity is one append that is done or not, whatever becomes of the
+-- others.
 --
 -- KEYS: the heads. The other keys of an entity have the head's name with an ending.
--- ARGV: for each of them how many words it has, and its words.
+-- ARGV: how many words each of them has, in two bytes, the higher one first · the words of all.
 --
--- ANSWER: when, then for each its version or the error that it ended with; of one entity the error alone.
+-- ANSWER: when, then for each its version, 0, or the error that it ended with.
 
-local answers, entity, place = {}, 0, 1
+local by_bytes = BY_BYTES
+local at, now
+local function append(head, log, marks, first, last)
+  local keys, keys2
+  --include append
+  return version
+end
+
+local answers, entity, place = {}, 0, 2
 local function go_on()
+  local sizes = ARGV[1]
   while entity < #KEYS do
     entity = entity + 1
-    local head, first = KEYS[entity], place + 1
-    place = first + ARGV[place]
-    answers[entity + 1] = append(head, head .. ':log', head .. ':marks', nil, nil, first, place - 1)
+    local head, first = KEYS[entity], place
+    local high, low = string.byte(sizes, 2 * entity - 1, 2 * entity)
+    place = first + 256 * high + low
+    answers[entity + 1] = append(head, head .. ':log', head .. ':marks', first, place - 1)
   end
 end
 
-if #KEYS == 1 then go_on() end
 while entity < #KEYS do
   local ran, failed = pcall(go_on)
   if not ran then
     answers[entity + 1] = type(failed) == 'string' and redis.error_reply(failed) or failed
   end
 end
-answers[1] = at
+answers[1] = at or ''
 return answers

@@ -1,9 +1,13 @@
--- The second part of append.lua on a cluster: one entity, whose slot the caller has found.
+-- append.lua for one entity: of a caller who is alone, or of a cluster, where the caller has found its slot.
 --
--- KEYS: head, log, marks, ops and ops2 of one entity; with a key also keys and keys2. ARGV: its words. Ops are
--- not looked at: they are named so that what moves to another node moves with them (see client/migration.py).
+-- KEYS: its head. On a cluster also log, marks, ops and ops2; with a key also keys and keys2. Ops are not looked at:
+-- they are named so that what moves to another node moves with them (see client/migration.py). ARGV: its words.
 --
--- ANSWER: when, and its version.
+-- ANSWER: when, and its version; or 0.
 
-local version = append(KEYS[1], KEYS[2], KEYS[3], KEYS[6], KEYS[7], 1, #ARGV)
+local head, keys, keys2, first, last = KEYS[1], KEYS[6], KEYS[7], 1, #ARGV
+local log, marks = KEYS[2] or head .. ':log', KEYS[3] or head .. ':marks'
+local by_bytes = BY_BYTES
+local at, now
+--include append
 return {at, version}

@@ -16,11 +16,7 @@
 --                                     of stamp, 4 bytes; stamp; and top, the greatest op that was ever
 --                                     applied, or nothing if that is the stamp. The ops of appends to
 --                                     entries after filed are in their marks alone, all others in :ops.
---                                     What was dropped has no tip, but commits, updated, top, and 0 in
---                                     expires. Before format 3 no head had one: version, stamp, commits,
---                                     updated, expires, retain and easy were fields. The first commit to
---                                     such a head makes the tip, and leaves the word tip in expires: the
---                                     scripts of before fail at it, and write nothing.
+--                                     What was dropped has no tip, but commits, updated and top.
 --   2 stateward:{<tag>}:log     list  one body an entry, from number base + 1 on; '' was removed
 --   3 stateward:{<tag>}:marks   list  one mark an entry: '' within an append, and on its last entry
 --                                     "<at> - <op>" or, with a key, "<at> <length of op> <op><key>"
@@ -61,14 +57,11 @@
 --  20 stateward:owner:{<namespace>:<owner>}:touched:<kind>  the same of the owner A, who may be nobody
 --  21                                                as 20, of the owner B
 --  22 stateward:owners:{<namespace>}                 zset  <owner>, score 0
---     stateward:format:{<namespace>}                 hash  touched: 2 if all entities are in 19 to 22, or
---                                                    how far those that are older have been entered
 --
 -- On a cluster all but 14 to 17 is in parts, of which each has the entities of a range of slots, and all of
 -- them share the slot of the part's <tag>: see keys.py. There 10, 11 and 22 are called
 -- stateward:part:{<tag>}:kinds:<namespace>, …:kind:<namespace>:<kind> and …:owners:<namespace>, 20 is
--- …:owner:<namespace>:<owner>:touched:<kind>, and 18 is stateward:sweep:{<tag>}. Nothing there says format:
--- what is in the names of above, as before there were parts, is moved. See spread.py.
+-- …:owner:<namespace>:<owner>:touched:<kind>, and 18 is stateward:sweep:{<tag>}.
 --
 -- On a cluster 19 to 21 move up in the round of the commit that touches the entity, and are put right
 -- after it if it was refused. This script refuses (T) if they are more than LATE minutes behind, as far as
@@ -85,14 +78,12 @@
 -- yours · O these owners' index keys are needed too, nothing was written · I these entries of the
 -- index are needed: when, what for, which (k kind · s its status · o owner · p their status · d due ·
 -- w sweep), owner, status, due, sweep; nothing was written · T the index is to be told of this minute
--- first; nothing was written.
+-- first; nothing was written · V the head is of another format.
 --
 -- GRACE, OPS_KEPT and other names in capitals that are not defined here: see scripts.py.
 
 local call = redis.call
 local SPAN = 1000 -- arguments that unpack() surely takes
--- Fields that the tip has taken the place of.
-local MOVED = {'version', 'stamp', 'commits', 'updated', 'retain', 'easy', 'top'}
 
 local head, log, marks, docs, names = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local op, flags = ARGV[1], ARGV[3]
@@ -112,47 +103,41 @@ local function text(seconds) return string.format('%.6f', seconds) end
 local function whole(number) return string.format('%.0f', number) end
 local function exact(number) return string.format('%.17g', number) end
 
-local h = call('HMGET', head, 'expires', 'owner', 'status', 'label', 'due', 'retain', 'created',
-  'version', 'stamp', 'base', 'base_stamp', 'holes', 'commits', 'life', 'dropped', 'token', 'nonce',
-  'holder', 'granted', 'until', 'ops_from', 'ops_at', 'keys_from', 'keys_at', 'sweep',
-  'due_at', 'updated', 'tip', 'top')
-local tip, filed, top = h[28], 0, h[29] or ''
+local h = call('HMGET', head, 'owner', 'status', 'label', 'due', 'created', 'base', 'base_stamp', 'holes',
+  'commits', 'life', 'dropped', 'token', 'nonce', 'holder', 'granted', 'until', 'ops_from', 'ops_at',
+  'keys_from', 'keys_at', 'sweep', 'due_at', 'updated', 'tip', 'top')
+local created, tip = h[5], h[24]
+local version, filed, stamp, top, expires, retain = 0, 0, '', h[25] or '', '', ''
 if tip then
   local its_expires, its_retain, _
-  h[8], h[13], h[27], its_expires, its_retain, _, filed, h[9], top = tip_of(tip)
-  h[1] = its_expires > 0 and exact(its_expires) or ''
-  h[6] = its_retain > 0 and exact(its_retain) or ''
-elseif h[14] and not h[29] then -- a head from before there were tips: all ops are in :ops
-  filed = tonumber(h[8] or 0)
-  for _, ops in ipairs({KEYS[6], KEYS[7]}) do
-    for _, its in ipairs(call('HKEYS', ops)) do
-      if its ~= '\255' and above(its, top) then top = its end
-    end
-  end
+  version, h[9], h[23], its_expires, its_retain, _, filed, stamp, top = tip_of(tip)
+  if its_expires > 0 then expires = exact(its_expires) end
+  if its_retain > 0 then retain = exact(its_retain) end
+elseif created then
+  return {'V'} -- of another format
 end
-local expires, owner, status, label = h[1] or '', h[2] or '', h[3] or '', h[4] or ''
-local due, retain, created = h[5] or '', h[6] or '', h[7]
-local version, stamp = tonumber(h[8] or 0), h[9] or ''
-local base, base_stamp, holes = tonumber(h[10] or 0), h[11] or '', tonumber(h[12] or 0)
-local commits, life, dropped = tonumber(h[13] or 0), tonumber(h[14] or 0), h[15] or ''
-local token, nonce, holder = h[16] or '', h[17] or '', h[18] or ''
-local granted, held_until = h[19] or '', h[20] or ''
-local ops_from, ops_at = tonumber(h[21] or 0), tonumber(h[22] or 0)
-local keys_from, keys_at = tonumber(h[23] or 0), h[24] or ''
-local sweep, due_at = h[25] or '', h[26] or ''
+local its_version = version -- whether or not it has expired
+local owner, status, label, due = h[1] or '', h[2] or '', h[3] or '', h[4] or ''
+local base, base_stamp, holes = tonumber(h[6] or 0), h[7] or '', tonumber(h[8] or 0)
+local commits, life, dropped = tonumber(h[9] or 0), tonumber(h[10] or 0), h[11] or ''
+local token, nonce, holder = h[12] or '', h[13] or '', h[14] or ''
+local granted, held_until = h[15] or '', h[16] or ''
+local ops_from, ops_at = tonumber(h[17] or 0), tonumber(h[18] or 0)
+local keys_from, keys_at = tonumber(h[19] or 0), h[20] or ''
+local sweep, due_at = h[21] or '', h[22] or ''
 
 local exists = created and (expires == '' or now < tonumber(expires))
 local minute = math.floor(now / MINUTE)
 local indexed = created and {owner = owner, status = status, due = due, -- also when it has expired
-  touched = math.floor(h[27] / MINUTE)}
-local next_life = h[14] and life + 1 or 0
+  touched = math.floor(h[23] / MINUTE)}
+local next_life = h[10] and life + 1 or 0
 
 -- The ops that the marks alone remember, as far as they must be, each before its outcome.
 local unfiled
 local function unfiled_ops()
   if unfiled then return unfiled end
   unfiled = {}
-  local length, count = tonumber(h[8] or 0), 0
+  local length, count = its_version, 0
   local seq = length
   while seq > filed do
     local first = math.max(filed + 1, seq - SPAN + 1)

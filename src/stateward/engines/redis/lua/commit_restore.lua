@@ -115,8 +115,7 @@ if restores then
   -- The first append goes through this script, which finds out until when it is easy.
   local its_tip = tip_from(is.version, is.commits, is.updated, tonumber(is.expires) or 0,
     tonumber(is.retain) or 0, 0, is.version, is.stamp, top)
-  call('HDEL', head, unpack(MOVED))
-  call('HSET', head, 'tip', its_tip, 'expires', 'tip', 'owner', is.owner, 'status', is.status,
+  call('HSET', head, 'tip', its_tip, 'owner', is.owner, 'status', is.status,
     'label', is.label, 'due', is.due, 'created', is.created,
     'base', is.base, 'base_stamp', is.base_stamp, 'holes', whole(holes), 'life', whole(life),
     'dropped', its_dropped ~= '0' and its_dropped or '', 'token', token, 'nonce', '', 'holder', '',

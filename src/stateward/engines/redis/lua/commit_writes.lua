@@ -19,7 +19,7 @@ if drops then
   remember(outcome)
   commits = commits + 1
   call('HSET', head, 'life', whole(next_life), 'commits', whole(commits), 'dropped', at, 'updated', at,
-    'expires', '0', 'top', top, 'token', token, 'ops_from', whole(ops_from), 'ops_at', text(ops_at),
+    'top', top, 'token', token, 'ops_from', whole(ops_from), 'ops_at', text(ops_at),
     'sweep', keeps_index and text(now + GRACE) or sweep)
   if keeps_index then call('ZADD', KEYS[18], text(now + GRACE), ARGV[10]) end
   call('PUBLISH', head, '0')
@@ -267,12 +267,11 @@ if keeps_index then
       save('sweep', sweep)
     end
   end
-elseif sweep ~= (h[25] or '') or not exists then
+elseif sweep ~= (h[21] or '') or not exists then
   save('sweep', sweep)
 end
-if due_at ~= (h[26] or '') then save('due_at', due_at) end
+if due_at ~= (h[22] or '') then save('due_at', due_at) end
 
-if not exists or not tip then save('expires', 'tip') end
 if not exists then
   save('created', at)
   save('life', whole(next_life))
@@ -293,16 +292,16 @@ else
   local function changed(name, value, old)
     if value ~= (old or '') then save(name, value) end
   end
-  changed('ops_from', whole(ops_from), h[21])
-  if ops_from ~= tonumber(h[21]) then save('ops_at', text(ops_at)) end
-  if keys_at ~= (h[24] or '') then save('keys_from', whole(keys_from)) save('keys_at', keys_at) end
+  changed('ops_from', whole(ops_from), h[17])
+  if ops_from ~= tonumber(h[17]) then save('ops_at', text(ops_at)) end
+  if keys_at ~= (h[20] or '') then save('keys_from', whole(keys_from)) save('keys_at', keys_at) end
   if not plain then
-    changed('owner', owner, h[2]) changed('status', status, h[3]) changed('label', label, h[4])
-    changed('due', due, h[5])
-    changed('token', token, h[16]) changed('nonce', nonce, h[17]) changed('holder', holder, h[18])
-    changed('granted', granted, h[19]) changed('until', held_until, h[20])
-    if base ~= tonumber(h[10] or 0) then save('base', whole(base)) save('base_stamp', base_stamp) end
-    if holes ~= tonumber(h[12] or 0) then save('holes', whole(holes)) end
+    changed('owner', owner, h[1]) changed('status', status, h[2]) changed('label', label, h[3])
+    changed('due', due, h[4])
+    changed('token', token, h[12]) changed('nonce', nonce, h[13]) changed('holder', holder, h[14])
+    changed('granted', granted, h[15]) changed('until', held_until, h[16])
+    if base ~= tonumber(h[6] or 0) then save('base', whole(base)) save('base_stamp', base_stamp) end
+    if holes ~= tonumber(h[8] or 0) then save('holes', whole(holes)) end
   end
 end
 
@@ -313,7 +312,6 @@ if expires ~= '' and keeps_index then
 end
 fields[2] = tip_from(version, commits, now, tonumber(expires) or 0, tonumber(retain) or 0, easy, filed,
   stamp, top)
-if exists and not tip then call('HDEL', head, unpack(MOVED)) end
 call('HSET', head, unpack(fields))
 
 if stamp == op or (indexed and not exists) then call('PUBLISH', head, whole(version)) end

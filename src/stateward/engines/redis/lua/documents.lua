@@ -7,18 +7,16 @@
 -- ANSWER: name, value and meta of each; at most one more than the limit says that there are more.
 
 local call = redis.call
-local h = call('HMGET', KEYS[1], 'created', 'expires', 'owner', 'tip')
-if h[4] then
-  local _, _, _, expires = tip_of(h[4])
-  h[2] = expires > 0 and expires or ''
-end
-if not h[1] or (ARGV[1] ~= '' and string.sub(ARGV[1], 2) ~= (h[3] or '')) then return {} end
+local h = call('HMGET', KEYS[1], 'tip', 'owner', 'created')
+if not h[1] then return h[3] and {'V'} or {} end -- of another format, or not there
+if ARGV[1] ~= '' and string.sub(ARGV[1], 2) ~= (h[2] or '') then return {} end
+local _, _, _, expires = tip_of(h[1])
 local now = tonumber(ARGV[2])
 if not now then
   local time = call('TIME')
   now = time[1] + time[2] / 1000000
 end
-if h[2] and h[2] ~= '' and tonumber(h[2]) <= now then return {} end
+if expires > 0 and expires <= now then return {} end
 
 local names
 if ARGV[6] == '1' then

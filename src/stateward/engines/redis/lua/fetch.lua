@@ -18,12 +18,9 @@ local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
 local head = call('HGETALL', KEYS[1])
 local h = {}
 for i = 1, #head, 2 do h[head[i]] = head[i + 1] end
-if h.tip then
-  local version, _, _, _, _, _, _, stamp = tip_of(h.tip)
-  h.version, h.stamp = version, stamp
-end
-if not h.created then return {head, 0, {}, {}, {}} end
-local version, base = tonumber(h.version or 0), tonumber(h.base or 0)
+if not h.tip then return {head, 0, {}, {}, {}} end
+local version, _, _, _, _, _, _, stamp = tip_of(h.tip)
+local base = tonumber(h.base or 0)
 
 -- The mark that ends the append of this entry. Of a long append always more is read at once: to
 -- find where to go on costs as much as reading.
@@ -41,7 +38,7 @@ end
 
 local function stamp_at(seq)
   if seq == base then return h.base_stamp or '' end
-  if seq == version then return h.stamp or '' end
+  if seq == version then return stamp end
   local size, rest = string.match(mark_of(seq), '^%S+ (%S+) (.*)$')
   if size == '-' then return rest end
   return size and string.sub(rest, 1, tonumber(string.match(size, '^%d+')))

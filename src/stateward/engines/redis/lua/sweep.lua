@@ -7,7 +7,7 @@
 -- <kind+> · id · tag
 --
 -- ANSWER: rows removed · 1 if the entity is gone now, 0 if there is more of it, -1 if its time has
--- not come · when that will be ('' never) · its owner, status and due, for the index. With the index
+-- not come, -2 if it is of another format · when that will be ('' never) · its owner, status and due, for the index. With the index
 -- keys of another owner nothing was done.
 
 local call = redis.call
@@ -18,21 +18,24 @@ if not now then
   now = time[1] + time[2] / 1000000
 end
 
-local h = call('HMGET', head, 'expires', 'updated', 'owner', 'status', 'created', 'due', 'due_at', 'tip')
-if h[8] then
-  local _, _, updated, expires = tip_of(h[8])
-  h[1], h[2] = expires > 0 and expires or '', updated
+local h = call('HMGET', head, 'updated', 'owner', 'status', 'due', 'due_at', 'tip', 'created')
+local updated, expires = h[1] or 0, 0 -- of what was dropped
+if h[6] then
+  local _
+  _, _, updated, expires = tip_of(h[6])
+elseif h[7] then
+  return {0, -2, '', '', '', ''}
 end
-local owner, status = h[3] or '', h[4] or ''
-local due = (h[7] and h[7] ~= '') and h[7] or h[6] or ''
+local owner, status = h[2] or '', h[3] or ''
+local due = (h[5] and h[5] ~= '') and h[5] or h[4] or ''
 local inline = #KEYS > 10
-if h[1] and h[1] ~= '' or h[5] then
-  if not h[1] or h[1] == '' then
+if h[6] or h[1] then
+  if h[6] and expires == 0 then
     if inline then call('ZREM', KEYS[15], ARGV[6]) end
     call('HDEL', head, 'sweep')
     return {0, -1, '', owner, status, due}
   end
-  local over = math.max(tonumber(h[1]), tonumber(h[2] or 0)) + GRACE
+  local over = math.max(expires, updated) + GRACE
   if now < over then
     local text = string.format('%.6f', over)
     -- What gives memory back comes first: a server that has none left takes only that.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -16,15 +15,14 @@ from servers.redis_cluster import PRIMARIES, RedisCluster, running_cluster
 
 import stateward
 from stateward import Policy, StoreUnavailable
-from stateward.engines.redis import spread
 from stateward.engines.redis.batch import Batch, plan_of
 from stateward.engines.redis.client.slots import SLOTS, slot_of
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import TAGS, keys_of, owner_index, spread_keys
 from stateward.engines.redis.settings import parse_server
-from stateward.engines.registry import looking, parse
+from stateward.engines.registry import parse
 from stateward.errors import SchemaError
-from stateward.ops import Append, Applied, Commit, Drop, Entity, List, Listed, SetHead, Sweep, Swept
+from stateward.ops import Append, Applied, Commit, Entity, List, Listed, SetHead
 from stateward.world import World
 
 WORLD = World()
@@ -236,185 +234,30 @@ async def test_pages_go_through_all_parts_in_order(cluster: RedisCluster) -> Non
             await engine.purge("paged")
 
 
-# --- what is in the form of one server, as it was until 0.2 -----------------------------
-
-KINDS = ("thread", "task")
+# --- keys that were copied from one server ----------------------------------------------
 
 
-async def fill(server: RedisServer, namespace: str, number: int) -> list[Entity]:
-    """Some of everything: owners, statuses, due times, what expires and what was dropped."""
-    entities = [Entity(namespace, KINDS[n % 2], f"é-{n:03}") for n in range(number)]
-    async with opened(server.url) as engine:
-        for n, entity in enumerate(entities):
-            heads = [SetHead(status="open", due=float(n + 1))] if entity.kind == "task" else []
-            owner = ("u-0", "u-1", "")[n % 3]
-            await begin(engine, entity, *heads, owner=owner, retain=HOUR if n % 5 == 0 else None)
-        (dropped,) = await engine.execute([Commit(entities[0], WORLD.new_op(), (Drop(),))])
-        assert isinstance(dropped, Applied)
-    return entities[1:]
-
-
-async def old_cluster(
-    valkey: RedisServer, cluster: RedisCluster, namespace: str, number: int, *, of_format: int = 3
-) -> list[Entity]:
-    """A cluster with the keys of one server, which have the names that they had there."""
-    entities = await fill(valkey, namespace, number)
-    found = keys_on(valkey, namespace) + keys_on(valkey, "sweep")
-    if of_format == 1:  # it had no index of what was touched when
-        found = [name for name in found if ":touched" not in name and ":owners:" not in name]
-    by_node: dict[int, list[str]] = {}
-    for name in found:
-        by_node.setdefault(node_of(name), []).append(name)
-    for node, names in by_node.items():
-        to = ("127.0.0.1", str(cluster.nodes[node].port), "", "0", "5000", "REPLACE", "KEYS")
-        assert valkey.ask("MIGRATE", *to, *names) == b"+OK\r\n"
-    added = f"stateward:kind:{{{namespace}:thread}}:added"  # which only clusters had
-    assert cluster.nodes[node_of(added)].ask("ZADD", added, "1", entities[1].id) == b":1\r\n"
-    return entities
-
-
-def old_keys(cluster: RedisCluster, namespace: str) -> list[str]:
-    """What is left of the form of one server, but for owners' indexes, which have not changed."""
-    names = [name for node in cluster.nodes for name in keys_on(node, namespace)]
-    return [
-        name
-        for name in names
-        if name.startswith(("stateward:kind", "stateward:owners", "stateward:format"))
-        or (name.startswith("stateward:owner:") and ":touched" in name)
-    ]
-
-
-async def sees_all(engine: RedisEngine, namespace: str, entities: list[Entity]) -> None:
-    threads = [e.id for e in entities if e.kind == "thread"]
-    tasks = [e.id for e in entities if e.kind == "task"]
-    assert await all_of(engine, namespace, limit=7) == [*tasks, *threads]
-    assert await all_of(engine, namespace, kind="thread") == threads
-    assert await all_of(engine, namespace, kind="task", status="open", limit=7) == tasks
-    assert await all_of(engine, namespace, kind="task", due=True, limit=7) == tasks
-    for owner, every in (("u-0", 0), ("u-1", 1), ("", 2)):
-        mine = [e.id for e in entities if int(e.id[2:]) % 3 == every and e.kind == "thread"]
-        assert await all_of(engine, namespace, kind="thread", owner=owner) == mine
-        recent = await all_of(engine, namespace, kind="thread", owner=owner, recent=True, limit=7)
-        assert sorted(recent) == mine
-    recent = await all_of(engine, namespace, kind="thread", recent=True, limit=7)
-    assert sorted(recent) == threads
-    counted = await listed(engine, List(namespace, tally="kind"))
-    assert counted.tally == {"task": len(tasks), "thread": len(threads)}
-    owned = Counter(int(e.id[2:]) % 3 for e in entities)
-    owners = await listed(engine, List(namespace, tally="owner"))
-    assert owners.tally == {"u-0": owned[0], "u-1": owned[1]}
-    assert namespace in await engine.namespaces()
-
-
-@pytest.mark.parametrize("of_format", [1, 3])
-async def test_a_cluster_of_before_lists_all_it_has(
-    valkey: RedisServer, cluster: RedisCluster, of_format: int
-) -> None:
-    entities = await old_cluster(valkey, cluster, "of-before", 70, of_format=of_format)
-    async with opened(cluster.url) as engine:
-        assert "of-before" in await engine.namespaces()
-        await sees_all(engine, "of-before", entities)
-        assert old_keys(cluster, "of-before") == []
-        assert await engine.purge("of-before") == len(entities)
-        left = [name for node in cluster.nodes for name in keys_on(node, "of-before")]
-        assert all("000" in name for name in left)  # what was dropped is swept in its time
-
-
-async def test_whatever_is_listed_first(valkey: RedisServer, cluster: RedisCluster) -> None:
-    first = (
-        List("first", "thread", "u-1", recent=True),
-        List("first", "thread", recent=True),
-        List("first", tally="owner"),
-        List("first", "task", due=True),
-    )
-    for op in first:
-        entities = await old_cluster(valkey, cluster, "first", 12)
-        async with opened(cluster.url) as engine:
-            page = await listed(engine, op)
-            assert page.entities or page.tally
-            await sees_all(engine, "first", entities)
-            await engine.purge("first")
-
-
-@pytest.mark.parametrize("after", range(1, 12, 2))
-async def test_whoever_is_stopped_while_it_is_moved_loses_nothing(
-    valkey: RedisServer, cluster: RedisCluster, monkeypatch: pytest.MonkeyPatch, after: int
-) -> None:
-    """And whoever writes meanwhile is listed as well."""
-    monkeypatch.setattr(spread, "TOGETHER", 5)
-    entities = await old_cluster(valkey, cluster, "stopped", 30)
-    async with opened(cluster.url) as engine, opened(cluster.url) as other:
-        batch = Batch([spread.spread("stopped", engine._traits)], engine._traits)
-        for _ in range(after):
-            batch.go_on(await engine._servers.trip(batch.steps))
-        await begin(other, entities[-1])
-        new = Entity("stopped", "thread", "é-999")
-        await begin(other, new, owner="u-0")
-        await sees_all(other, "stopped", [*entities, new])
-        assert old_keys(cluster, "stopped") == []
-        await other.purge("stopped")
-
-
-async def test_replicas_of_before_that_still_run_are_listed_too(
+async def test_a_cluster_with_the_index_of_one_server_is_not_listed(
     valkey: RedisServer, cluster: RedisCluster
 ) -> None:
+    """All is there, but for whoever lists it, it would not be."""
+    entity = Entity("copied", "thread", "t")
+    async with opened(valkey.url) as engine:
+        await begin(engine, entity, owner="u")
+    for name in keys_on(valkey, "copied"):
+        to = ("127.0.0.1", str(cluster.nodes[node_of(name)].port), name, "0", "5000", "REPLACE")
+        assert valkey.ask("MIGRATE", *to) == b"+OK\r\n"
     async with opened(cluster.url) as engine:
-        await old_cluster(valkey, cluster, "mixed", 6)
-        assert len(await all_of(engine, "mixed")) == 5
-        await engine.purge("mixed")
-        entities = await old_cluster(valkey, cluster, "mixed", 12)
-        await sees_all(engine, "mixed", entities)
-        touched = "stateward:kind:{mixed:thread}:touched"
-        minute = int(time.time() // 60) + 1
-        node = cluster.nodes[node_of(touched)]
-        assert node.ask("ZADD", touched, str(minute), entities[1].id) == b":1\r\n"
-        await sees_all(engine, "mixed", entities)
-        assert old_keys(cluster, "mixed") == []
-        await engine.purge("mixed")
-
-
-async def test_who_only_looks_is_told_to_migrate(
-    valkey: RedisServer, cluster: RedisCluster
-) -> None:
-    entities = await old_cluster(valkey, cluster, "looked-at", 12)
-    before = sorted(old_keys(cluster, "looked-at"))
-    async with opened(looking(parse(cluster.url)).text) as engine:
-        with pytest.raises(SchemaError, match="stateward migrate"):
-            await listed(engine, List("looked-at", "thread"))
-    assert sorted(old_keys(cluster, "looked-at")) == before
-    async with opened(cluster.url) as engine:
-        assert await engine.migrate() == ("0004_spread",)
-        assert await engine.migrate() == ()
-    async with opened(looking(parse(cluster.url)).text) as engine:
-        await sees_all(engine, "looked-at", entities)
-    async with opened(cluster.url) as engine:
-        await engine.purge("looked-at")
-
-
-async def test_what_has_expired_before_and_after_the_move_is_swept(
-    valkey: RedisServer, cluster: RedisCluster
-) -> None:
-    """Half of it was entered in the old index of the sweep alone."""
+        for op in (
+            List("copied"),
+            List("copied", "thread"),
+            List("copied", "thread", "u", recent=True),
+            List("copied", tally="owner"),
+        ):
+            with pytest.raises(SchemaError, match="stateward copy"):
+                await listed(engine, op)
+        assert (await listed(engine, List("another", "thread"))).entities == ()
     cluster.empty()
-    entities = await old_cluster(valkey, cluster, "over", 20)
-    late = WORLD.now() + 30 * 86_400
-    for moves in (False, True):
-        async with opened(cluster.url) as engine:
-            if moves:
-                await sees_all(engine, "over", entities)
-            new = Entity("over", "thread", f"new-{moves}")
-            await begin(engine, new, retain=HOUR)
-        later = RedisEngine(parse_server(parse(cluster.url), WORLD), clock=lambda: late)
-        await later.open()
-        (swept,) = await later.execute([Sweep(limit=1000)])
-        assert isinstance(swept, Swept)
-        expired = [e for e in entities if int(e.id[2:]) % 5 == 0]
-        assert swept.entities == 1 + (len(expired) + 1 if not moves else 0)
-        await later.close()
-        entities = [e for e in entities if e not in expired]
-    async with opened(cluster.url) as engine:
-        await sees_all(engine, "over", entities)
-        await engine.purge("over")
 
 
 # --- a node that hangs ------------------------------------------------------------------
