@@ -1,11 +1,10 @@
 """How the parts of a LangGraph thread are named: documents of one entity.
 
-    c/NS/ID             a sheet: the checkpoint ID and some after it (see `langgraph_sheets`), or as
-                        older releases wrote it, that checkpoint without the values of its channels
-    f/DIGEST            a form: what checkpoints have in common
+    c/NS/ID             a segment: the checkpoint ID and some after it (see `langgraph_segments`)
+    t/DIGEST            a template: what checkpoints have in common
     v/NS/CHANNEL/ID     the value of a channel, as the checkpoint ID wrote it
-    l/NS/CHANNEL/ID     the new part of a list, as ID wrote it, unless its sheet has it
-    w/NS/ID/TASK/IDX    one pending write of a task, unless the checkpoint's sheet has it
+    l/NS/CHANNEL/ID     the new part of a list, as ID wrote it, unless its segment has it
+    w/NS/ID/TASK/IDX    one pending write of a task, unless the checkpoint's segment has it
     h/NS                which checkpoint was put last
     r/RUN               a run that has put something here
     copy                of which thread this is to be a copy, until it is one
@@ -45,8 +44,8 @@ def checkpoint(ns: str, id: str) -> str:
     return f"c/{part(ns)}/{part(id)}"
 
 
-def form(digest: str) -> str:
-    return f"f/{part(digest)}"
+def template(digest: str) -> str:
+    return f"t/{part(digest)}"
 
 
 def value(ns: str, channel: str, id: str) -> str:

@@ -34,13 +34,13 @@ class Opaque(Exception):
 class ListRef(NamedTuple):
     """A stored list: its newest part, its length, and how many elements all its parts hold.
 
-    `sheet` is the last part of the name of the sheet that has the newest part, if one has it.
+    `segment` is the last part of the name of the segment that has the newest part, if one has it.
     """
 
     id: str
     length: int
     stored: int
-    sheet: str | None = None
+    segment: str | None = None
 
 
 class Frozen:

@@ -1,4 +1,4 @@
-"""Storing what a task wrote: on the sheet of its checkpoint, or by itself."""
+"""Storing what a task wrote: on the segment of its checkpoint, or by itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from stateward.codec import check_commit, decode, encode
 from stateward.integrations.bridge import CLOCK, Plan
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import TaskWrite, use_of_writes, wrote
+from stateward.integrations.kept.langgraph_segments import TaskWrite, use_of_writes, wrote
 from stateward.integrations.langgraph.reads import fetched
 from stateward.integrations.langgraph.records import GraphThread
 from stateward.integrations.langgraph.serializer import to_json
@@ -68,7 +68,7 @@ def put_writes(
             firsts.append(name)
     check_commit(size, writer.limits)
     if len(firsts) == len(writes) and (
-        yield from _on_sheet(writer, thread, id, task, path, plain, size, firsts)
+        yield from _on_segment(writer, thread, id, task, path, plain, size, firsts)
     ):
         return
     guard = yield from _still_there(writer, thread, id)
@@ -106,7 +106,7 @@ def put_writes(
         firsts = [name for name in firsts if name not in there]
 
 
-def _on_sheet(
+def _on_segment(
     writer: CheckpointWriter,
     thread: GraphThread,
     id: str,
@@ -116,22 +116,22 @@ def _on_sheet(
     size: int,
     alone: Sequence[str],
 ) -> Plan[bool]:
-    """Add what a task wrote to the sheet of its checkpoint, if this process has that to itself.
+    """Add what a task wrote to the segment of its checkpoint, if this process has that to itself.
 
     `alone` are the names of documents that these would be by themselves.
     """
     memory = writer.memory
-    sheet = memory.sheet(thread)
-    if sheet is None or id not in sheet.ids or len(sheet.text) + size > FULL + LARGE:
+    segment = memory.segment(thread)
+    if segment is None or id not in segment.ids or len(segment.text) + size > FULL + LARGE:
         return False
-    if (id, task) in sheet.wrote:
+    if (id, task) in segment.wrote:
         return True
-    own = DocumentAt(names.checkpoints(thread.ns) + sheet.first, sheet.version)
+    own = DocumentAt(names.checkpoints(thread.ns) + segment.first, segment.version)
     puts: dict[str, str] = {}
     use = use_of_writes(path, writes)
-    known = memory.forms(thread).admits(thread.ns, puts)(use)
-    new = sheet.with_writes(id, task, use, known)
-    new.version = sheet.version + 1
+    known = memory.templates(thread).admits(thread.ns, puts)(use)
+    new = segment.with_writes(id, task, use, known)
+    new.version = segment.version + 1
     puts[own.name] = new.text
     commit = Commit(
         thread.entity,
@@ -145,10 +145,10 @@ def _on_sheet(
     try:
         (outcome,) = yield (commit,)
     except BaseException:
-        memory.close_sheet(thread, own.name)
+        memory.close_segment(thread, own.name)
         raise
     if isinstance(outcome, Conflict):
-        memory.close_sheet(thread, own.name)
+        memory.close_segment(thread, own.name)
         return False
     stored(outcome, thread.entity)
     memory.relied_on(thread, new)

@@ -1,6 +1,6 @@
 """Storing a checkpoint: one commit, in which a list that grew is stored by its new part.
 
-The checkpoints of a run, and what its tasks write, share a sheet: each text is stored once there.
+The checkpoints of a run, and what its tasks write, share a segment: each text is stored once there.
 This process takes what it has under way to be stored; where something else is, a commit is refused,
 and what it brings is stored by itself.
 """
@@ -17,8 +17,8 @@ from stateward.codec import Limits, check_commit, decode, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import Plan
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import (
-    Sheet,
+from stateward.integrations.kept.langgraph_segments import (
+    CheckpointSegment,
     ids_of,
 )
 from stateward.integrations.langgraph.list_deltas import (
@@ -41,7 +41,7 @@ from stateward.integrations.langgraph.records import (
     GraphThread,
     Json,
     KnownCheckpoint,
-    on_sheet,
+    on_segment,
 )
 from stateward.integrations.langgraph.serializer import to_json
 from stateward.integrations.turns import AgentRun, Turns
@@ -66,9 +66,9 @@ from stateward.state.refusals import stored
 from stateward.world import World
 
 INLINE = 256  # bytes of a value that stands in the checkpoint itself
-LARGE = 2_000  # bytes of an input or of a part of a list that does not stand in a sheet
-FULL = 4_000  # bytes of a sheet that gets nothing more
-ENOUGH = 1_000  # bytes of a sheet that gets no other run
+LARGE = 2_000  # bytes of an input or of a part of a list that does not stand in a segment
+FULL = 4_000  # bytes of a segment that gets nothing more
+ENOUGH = 1_000  # bytes of a segment that gets no other run
 TRIES = 10
 INPUT = "__start__"
 ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `CheckpointRecord.checkpoint`
@@ -114,7 +114,7 @@ class Draft:
         self._id = id
         self._serde = serde
         self.values: dict[str, Json] = {}
-        self.parts: dict[str, Json] = {}  # of lists, for the sheet
+        self.parts: dict[str, Json] = {}  # of lists, for the segment
         self.puts: dict[str, str] = {}
         self.lists: dict[str, tuple[str, Frozen | None]] = {}  # by channel, with the newest part
 
@@ -147,7 +147,7 @@ class Draft:
             return
         part: Json = {"base": None, "keep": keep, "items": items}
         if base is not None:
-            part |= {"base": base.id} | ({"sheet": base.sheet} if base.sheet else {})
+            part |= {"base": base.id} | ({"segment": base.segment} if base.segment else {})
         total = len(items) + (0 if base is None else base.stored)
         self.values[channel] = {"list": [self._id, len(value), total]}
         if size <= LARGE:
@@ -271,22 +271,22 @@ def _commit(
     if isinstance(run, str) and run and run != _run(known):
         draft.puts[names.run(run)] = encode({"run_id": run}, "the run")
     if record.parent is None:  # all that the thread ever had may have gone
-        memory.forms(thread).there.pop(thread.ns, None)
-    # What came early moves to the sheet.
+        memory.templates(thread).there.pop(thread.ns, None)
+    # What came early moves to the segment.
     record.writes = memory.early(thread, record.id)
     early = [names.write(thread.ns, record.id, each.task, each.number) for each in record.writes]
-    sheet = memory.sheet(thread)
-    if sheet is None or fork or not _has_room(sheet, record, metadata):
-        sheet = Sheet(thread.ns, names.part(record.id))
+    segment = memory.segment(thread)
+    if segment is None or fork or not _has_room(segment, record, metadata):
+        segment = CheckpointSegment(thread.ns, names.part(record.id))
     after = _parent_check(memory, thread, known)
     guard = _head_check(writer, thread, known, fork)
     tries = 0
     while True:
         tries += 1
-        own = DocumentAt(names.checkpoints(thread.ns) + sheet.first, sheet.version)
+        own = DocumentAt(names.checkpoints(thread.ns) + segment.first, segment.version)
         parent = after if after is not None and after.name != own.name else None
         puts = dict(draft.puts)
-        new = _drawn(memory, thread, record, sheet, puts)
+        new = _drawn(memory, thread, record, segment, puts)
         puts[own.name] = new.text
         puts[thread.head] = encode(_head_of(record, new), "the head")
         check_commit(sum(map(len, puts.values())), writer.limits)
@@ -307,20 +307,20 @@ def _commit(
         try:
             (outcome,) = yield (commit,)
         except BaseException:
-            memory.close_sheet(thread, own.name)
+            memory.close_segment(thread, own.name)
             raise
         if isinstance(outcome, Applied | Duplicate):
             break
-        memory.close_sheet(thread, own.name)
+        memory.close_segment(thread, own.name)
         if isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
             turn = ()
         elif not isinstance(outcome, Conflict) or tries == TRIES:
             break
-        elif outcome.failed == own and sheet.ids:  # somebody else has changed it
-            sheet = Sheet(thread.ns, names.part(record.id))
+        elif outcome.failed == own and segment.ids:  # somebody else has changed it
+            segment = CheckpointSegment(thread.ns, names.part(record.id))
         elif outcome.failed == own and own.name in outcome.values:
             now = outcome.values[own.name]
-            sheet = yield from _put_again(memory, thread, record, own.name, now)
+            segment = yield from _put_again(memory, thread, record, own.name, now)
         elif parent is not None and outcome.failed == parent and is_in(record.parent, outcome):
             after = DocumentAt(parent.name, outcome.values[parent.name].version)
         else:
@@ -338,7 +338,7 @@ def _commit(
     applied = stored(outcome, thread.entity)
     record.document, record.version = own.name, applied.documents[own.name]
     if record.version != new.version:
-        memory.close_sheet(thread, own.name)
+        memory.close_segment(thread, own.name)
     memory.relied_on(thread, new)
     memory.stored(thread, record, applied.documents[thread.head])
     for channel, (part, items) in draft.lists.items():
@@ -346,32 +346,34 @@ def _commit(
     return None if applied.lease is None else (applied.lease, asked)
 
 
-def _has_room(sheet: Sheet, record: CheckpointRecord, metadata: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint follows the last one of a sheet, and the sheet may grow."""
+def _has_room(
+    segment: CheckpointSegment, record: CheckpointRecord, metadata: Mapping[str, Any]
+) -> bool:
+    """Whether a checkpoint follows the last one of a segment, and the segment may grow."""
     most = ENOUGH if metadata.get("source") == "input" else FULL
-    last = sheet.ids[-1]
+    last = segment.ids[-1]
     follows = last == record.parent and names.part(last) < names.part(record.id)
-    return follows and len(sheet.text) < most
+    return follows and len(segment.text) < most
 
 
 def _drawn(
     memory: CheckpointMemory,
     thread: GraphThread,
     record: CheckpointRecord,
-    sheet: Sheet,
+    segment: CheckpointSegment,
     puts: dict[str, str],
-) -> Sheet:
-    """The sheet with the checkpoint; forms that the thread does not have yet go into `puts`."""
+) -> CheckpointSegment:
+    """The segment with the checkpoint; templates that the thread lacks go into `puts`."""
     for channel in record.parts:
-        record.values[channel]["list"][3:] = [sheet.first]
-    new = on_sheet(sheet, record, memory.forms(thread).admits(thread.ns, puts))
-    new.version = sheet.version + 1
+        record.values[channel]["list"][3:] = [segment.first]
+    new = on_segment(segment, record, memory.templates(thread).admits(thread.ns, puts))
+    new.version = segment.version + 1
     return new
 
 
-def _head_of(record: CheckpointRecord, sheet: Sheet) -> Json:
+def _head_of(record: CheckpointRecord, segment: CheckpointSegment) -> Json:
     own = {"id": record.id}
-    return own if sheet.first == names.part(record.id) else own | {"in": sheet.first}
+    return own if segment.first == names.part(record.id) else own | {"in": segment.first}
 
 
 def _put_again(
@@ -380,17 +382,17 @@ def _put_again(
     record: CheckpointRecord,
     name: str,
     value: Value,
-) -> Plan[Sheet]:
-    """A sheet that began with this very checkpoint, without it; its writes stay."""
-    sheet = Sheet(thread.ns, names.part(record.id))
-    known = memory.forms(thread)
+) -> Plan[CheckpointSegment]:
+    """A segment that began with this very checkpoint, without it; its writes stay."""
+    segment = CheckpointSegment(thread.ns, names.part(record.id))
+    known = memory.templates(thread)
     for other in (yield from records_in(thread, [(name, value)], memory)):
         if other.id == record.id:
             record.writes = [*other.writes, *record.writes]
         else:
-            sheet = on_sheet(sheet, other, lambda use: use.digest in known.there[thread.ns])
-    sheet.version = value.version
-    return sheet
+            segment = on_segment(segment, other, lambda use: use.digest in known.there[thread.ns])
+    segment.version = value.version
+    return segment
 
 
 def is_in(id: str | None, conflict: Conflict) -> bool:
@@ -417,9 +419,9 @@ def _parent_check(
 
 def stands(memory: CheckpointMemory, thread: GraphThread, record: CheckpointRecord) -> DocumentAt:
     """The document of a checkpoint is as this process takes it to be by then."""
-    sheet = memory.sheet(thread)
-    if sheet is not None and names.checkpoints(thread.ns) + sheet.first == record.document:
-        return DocumentAt(record.document, sheet.version)
+    segment = memory.segment(thread)
+    if segment is not None and names.checkpoints(thread.ns) + segment.first == record.document:
+        return DocumentAt(record.document, segment.version)
     return DocumentAt(record.document, record.version)
 
 

@@ -1,4 +1,4 @@
-"""How the checkpoints of a run share a document, and what an older release has stored."""
+"""How the checkpoints of a run share a document."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,19 +14,16 @@ from langchain_core.messages import AIMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
 
 import stateward
-from stateward.codec import encode
-from stateward.integrations.kept import langgraph, langgraph_sheets
+from stateward.integrations.kept import langgraph, langgraph_segments
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import (
-    Sheet,
+from stateward.integrations.kept.langgraph_segments import (
+    CheckpointSegment,
     records_of,
-    use_of_form,
+    use_of_template,
     use_of_writes,
 )
 from stateward.integrations.langgraph import StatewardSaver
-from stateward.ops import Commit, Fetch, List, Put
-
-STORED = Path(__file__).parent / "langgraph_thread.json"
+from stateward.ops import Fetch, List
 
 
 @pytest.fixture
@@ -166,7 +162,7 @@ async def test_a_thread_that_was_deleted_and_begun_anew_is_whole(store: statewar
     assert len(found.checkpoint["channel_values"]["messages"]) == 2
 
 
-# --- sheets ---------------------------------------------------------------------------------
+# --- segments ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,17 +181,17 @@ async def test_a_thread_that_was_deleted_and_begun_anew_is_whole(store: statewar
         ["x" * 30, "x" * 30, 1, 1.0, True, None],
     ],
 )
-def test_whatever_fills_a_form_comes_back(value: Any) -> None:
+def test_whatever_fills_a_template_comes_back(value: Any) -> None:
     record = {"versions": {}, "metadata": {"a": value, "b": [value]}, "values": {}, "checkpoint": 1}
-    sheet, forms = Sheet("", "first"), {}
+    segment, templates = CheckpointSegment("", "first"), {}
     for number, id in enumerate(("1f1e2e7e-1979-63c2-8146-b2e10e5b35b5", "plain")):
-        use = use_of_form(record)
-        forms[use.digest] = use.form
-        sheet = sheet.with_checkpoint(id, None, use, number == 0)
+        use = use_of_template(record)
+        templates[use.digest] = use.template
+        segment = segment.with_checkpoint(id, None, use, number == 0)
         writes = use_of_writes("$", [("$", value), ("k", [value])])
-        forms[writes.digest] = writes.form
-        sheet = sheet.with_writes(id, "task", writes, number == 1)
-    for found in records_of(json.loads(sheet.text), json.loads(json.dumps(forms))):
+        templates[writes.digest] = writes.template
+        segment = segment.with_writes(id, "task", writes, number == 1)
+    for found in records_of(json.loads(segment.text), json.loads(json.dumps(templates))):
         assert json.dumps(found["metadata"]) == json.dumps(record["metadata"])
         assert [(each.channel, each.value) for each in found["writes"]] == [
             ("$", value),
@@ -203,65 +199,35 @@ def test_whatever_fills_a_form_comes_back(value: Any) -> None:
         ]
 
 
-async def test_a_thousand_different_metadata_leave_few_forms(memory: stateward.Store) -> None:
+async def test_a_thousand_different_metadata_leave_few_templates(memory: stateward.Store) -> None:
     saver, config = StatewardSaver(memory), at("t")
     for number in range(150):
         said: Any = {"source": "loop", f"key {number}": 1}
         config = await saver.aput(config, checkpoint(number, {}, {}), said, {})
-    assert len(await documents(memory, "t", "f/")) <= 64
+    assert len(await documents(memory, "t", "t/")) <= 64
     found = [each async for each in StatewardSaver(memory).alist(at("t"))]
     assert [f"key {149 - number}" in each.metadata for number, each in enumerate(found)] == [
         True
     ] * 150
 
 
-async def test_two_forms_with_one_digest_are_kept_apart(
+async def test_two_templates_with_one_digest_are_kept_apart(
     memory: stateward.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(langgraph_sheets, "blake2b", lambda *_, **__: blake2b(b"", digest_size=6))
+    monkeypatch.setattr(langgraph_segments, "blake2b", lambda *_, **__: blake2b(b"", digest_size=6))
     graph = answering(StatewardSaver(memory), "y" * 500)
     for _ in range(2):
         await graph.ainvoke({"messages": [HumanMessage("x" * 500)]}, at("t"))
-    assert len(await documents(memory, "t", "f/")) == 1
+    assert len(await documents(memory, "t", "t/")) == 1
     fresh = answering(StatewardSaver(memory), "")
     history = [each async for each in fresh.aget_state_history(at("t"))]
     assert len(history[0].values["messages"]) == 4
     assert len(history) == 6
 
 
-# --- what an older release has stored -------------------------------------------------------
-
-
-async def _planted(store: stateward.Store) -> dict[str, Any]:
-    kept: dict[str, Any] = json.loads(STORED.read_text())
-    entity = store._scope.entity("langgraph-thread", "t")
-    puts = tuple(Put(name, encode(value, "it")) for name, value in kept.items())
-    await store._scope.execute((Commit(entity, "planted", puts),))
-    return kept
-
-
-async def test_a_thread_of_an_older_release_is_read_and_goes_on(store: stateward.Store) -> None:
-    kept = await _planted(store)
-    assert sum(name.startswith("c/") for name in kept) == 6
-    graph = echo(StatewardSaver(store))
-    before = [each async for each in graph.aget_state_history(at("t"))]
-    texts = ["one " + "x" * 300, f"you said: one {'x' * 300}", "two", "you said: two"]
-    assert [said(each.values) if each.values else [] for each in reversed(before)] == [
-        texts[:count] for count in (0, 1, 2, 2, 3, 4)
-    ]
-    assert [len(each.tasks) for each in before] == [0, 1, 1, 0, 1, 1]
-    state = await graph.ainvoke({"messages": [HumanMessage("three")]}, at("t"))
-    assert said(state) == [*texts, "three", "you said: three"]
-    fresh = echo(StatewardSaver(store))
-    assert said((await fresh.aget_state(at("t"))).values) == said(state)
-    assert len([each async for each in fresh.aget_state_history(at("t"))]) == 9
-    await StatewardSaver(store).aprune(["t"])
-    assert said((await echo(StatewardSaver(store)).aget_state(at("t"))).values) == said(state)
-
-
-async def test_the_command_line_reads_both(store: stateward.Store) -> None:
-    await _planted(store)
-    await echo(StatewardSaver(store)).ainvoke({"messages": [HumanMessage("z" * 400)]}, at("t"))
+async def test_the_command_line_reads_segments(store: stateward.Store) -> None:
+    for text in ("one", "two", "z" * 400):
+        await echo(StatewardSaver(store)).ainvoke({"messages": [HumanMessage(text)]}, at("t"))
     entity = store._scope.entity("langgraph-thread", "t")
     (fetched,) = await store._scope.execute((Fetch(entity, all_documents=True),))
     values = fetched.documents  # type: ignore[union-attr]

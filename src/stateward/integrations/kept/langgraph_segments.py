@@ -1,24 +1,24 @@
-"""A sheet: checkpoints that follow each other, with what their tasks wrote, in one document.
+"""A segment: checkpoints that follow each other, with what their tasks wrote, in one document.
 
-A sheet lists its entries in the order in which they came. Of a checkpoint:
+A segment lists its entries in the order in which they came. Of a checkpoint:
 
     i   its id
-    p   its parent; not there: the checkpoint before it in the sheet
-    f   the form, by its digest or itself
-    x   what fills the holes of the form
+    p   its parent; not there: the checkpoint before it in the segment
+    t   the template, by its digest or itself
+    x   the values of its placeholders
 
 and of what a task wrote:
 
-    of  the number of its checkpoint in the sheet, from 0
+    of  the number of its checkpoint in the segment, from 0
     k   the task
-    f x as above
+    t x as above
 
-A form is what the checkpoints of one place in a graph have in common. It stands once in the thread
-(`f/DIGEST`), and `{"$": n}` in it is a hole. In an entry, `{"$": n}` is the value that stands in
-the sheet already, n-th of all ids, tasks and fillings. A text that begins with `#` is a short one:
-of a channel's version (`#7.89abcdef`) without its leading zeros, of a UUID (`#u`) in base64, of a
-time (`#@`) in microseconds after that in the checkpoint's own id. `{"$=": value}` is a value that
-looks like any of these.
+A template is what the checkpoints of one place in a graph have in common. It stands once in the
+thread (`t/DIGEST`), and `{"$": n}` in it is a placeholder. In an entry, `{"$": n}` is the value
+that stands in the segment already, n-th of all ids, tasks and values. A text that begins with `#`
+is a short one: of a channel's version (`#7.89abcdef`) without its leading zeros, of a UUID (`#u`)
+in base64, of a time (`#@`) in microseconds after that in the checkpoint's own id.
+`{"$=": value}` is a value that looks like any of these.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MESSAGE = "$message"  # names the class of a message in what is stored of it
 REF, RAW = "$", "$="
 LONG = 20  # characters of a text that is not taken to be the same next time
 SAME = 12  # bytes of a value that is worth being named by its number
-FEW = 8  # messages that a form has holes for, one each
+FEW = 8  # messages that a template has placeholders for, one each
 
 _VERSION = re.compile(r"0*([1-9]\d*\.[0-9a-f]{8})")
 _WIDTH = 21  # characters of a version
@@ -47,14 +47,14 @@ _GREGORIAN = 0x01B21DD213814000  # the epoch in the time of a UUID
 Json = dict[str, Any]
 
 
-class Hole(NamedTuple):
+class Placeholder(NamedTuple):
     """What another checkpoint has something else for, whatever it is."""
 
     value: Any
 
 
 class Fixed(NamedTuple):
-    """What belongs to the form as it is."""
+    """What belongs to the template as it is."""
 
     value: Any
 
@@ -69,55 +69,55 @@ class TaskWrite(NamedTuple):
     value: Any
 
 
-class FormUse(NamedTuple):
-    """A form, and what fills it."""
+class TemplateUse(NamedTuple):
+    """A template, and what fills it."""
 
     digest: str
     text: str
-    form: Any
-    holes: list[Any]
+    template: Any
+    values: list[Any]
 
 
-# --- forms --------------------------------------------------------------------------------
+# --- templates --------------------------------------------------------------------------------
 
 
-def use_of_form(value: Any) -> FormUse:
+def use_of_template(value: Any) -> TemplateUse:
     """Take apart what changes from one checkpoint to another and what does not."""
-    holes: list[Any] = []
+    values: list[Any] = []
     numbers: dict[str, int] = {}
 
-    def hole(value: Any) -> Json:
+    def placeholder(value: Any) -> Json:
         if type(value) is not str or len(value) < LONG:
-            holes.append(value)
-            return {REF: len(holes) - 1}
+            values.append(value)
+            return {REF: len(values) - 1}
         if value not in numbers:
-            numbers[value] = len(holes)
-            holes.append(value)
+            numbers[value] = len(values)
+            values.append(value)
         return {REF: numbers[value]}
 
     def walk(value: Any) -> Any:
         kind = type(value)
         if kind is Fixed:
             return value.value
-        if kind is Hole:
-            return hole(value.value)
+        if kind is Placeholder:
+            return placeholder(value.value)
         if kind is str:
-            return value if len(value) < LONG else hole(value)
+            return value if len(value) < LONG else placeholder(value)
         if kind is bool or value is None:
             return value
-        if kind is dict:  # a key that begins with the sign of a hole gets another one
+        if kind is dict:  # a key that begins with the sign of a placeholder gets another one
             return {
                 f"{REF}{key}" if key.startswith(REF) else key: walk(item)
                 for key, item in value.items()
             }
         if kind is list:
             return [walk(item) for item in value]
-        return hole(value)
+        return placeholder(value)
 
-    form = walk(value)
-    text = encode(form, "the form")
+    template = walk(value)
+    text = encode(template, "the template")
     digest = urlsafe_b64encode(blake2b(text.encode(), digest_size=6).digest()).decode()
-    return FormUse(digest, text, form, holes)
+    return TemplateUse(digest, text, template, values)
 
 
 def _unescaped(key: str) -> str:
@@ -134,12 +134,12 @@ def copied(value: Any) -> Any:
 
 
 def of_state(value: Any) -> Any:
-    """A value of a graph: each of a few messages is a hole of its own, everything else is one."""
+    """A value of a graph: a placeholder for each of a few messages, or one for all."""
     if _is_messages(value):
-        return [Hole(item) for item in value]
+        return [Placeholder(item) for item in value]
     if type(value) is dict and any(map(_is_messages, value.values())):
         return {key: of_state(item) for key, item in value.items()}
-    return Hole(value) if value is not None else None
+    return Placeholder(value) if value is not None else None
 
 
 def _is_messages(value: Any) -> bool:
@@ -150,11 +150,11 @@ def _is_messages(value: Any) -> bool:
     )
 
 
-# --- sheets -------------------------------------------------------------------------------
+# --- segments -------------------------------------------------------------------------------
 
 
-class Sheet:
-    """A sheet as it is written: every change makes another one."""
+class CheckpointSegment:
+    """A segment as it is written: every change makes another one."""
 
     __slots__ = ("_numbers", "_slots", "entries", "first", "ids", "ns", "text", "version", "wrote")
 
@@ -169,8 +169,10 @@ class Sheet:
         self._numbers: dict[str, int] = {}
         self._slots = 0
 
-    def with_checkpoint(self, id: str, parent: str | None, use: FormUse, known: bool) -> Sheet:
-        """`known` says that the thread has the form."""
+    def with_checkpoint(
+        self, id: str, parent: str | None, use: TemplateUse, known: bool
+    ) -> CheckpointSegment:
+        """`known` says that the thread has the template."""
         new = self._copy()
         entry = {"i": new._coded(id)}
         if not self.ids or self.ids[-1] != parent:
@@ -179,14 +181,14 @@ class Sheet:
         new.ids.append(id)
         return new
 
-    def with_writes(self, id: str, task: str, use: FormUse, known: bool) -> Sheet:
+    def with_writes(self, id: str, task: str, use: TemplateUse, known: bool) -> CheckpointSegment:
         new = self._copy()
         new._add({"of": self.ids.index(id), "k": new._coded(task)}, use, known)
         new.wrote.add((id, task))
         return new
 
-    def _copy(self) -> Sheet:
-        new = Sheet(self.ns, self.first)
+    def _copy(self) -> CheckpointSegment:
+        new = CheckpointSegment(self.ns, self.first)
         new.version = self.version
         new.entries = [*self.entries]
         new.ids = [*self.ids]
@@ -195,9 +197,9 @@ class Sheet:
         new._slots = self._slots
         return new
 
-    def _add(self, entry: Json, use: FormUse, known: bool, near: str = "") -> None:
-        form = use.digest if known else use.form
-        entry |= {"f": form, "x": [self._coded(value, near) for value in use.holes]}
+    def _add(self, entry: Json, use: TemplateUse, known: bool, near: str = "") -> None:
+        template = use.digest if known else use.template
+        entry |= {"t": template, "x": [self._coded(value, near) for value in use.values]}
         self.entries.append(entry)
         whole = {"ns": self.ns, "c": self.entries} if self.ns else {"c": self.entries}
         self.text = encode(whole, "the checkpoints")
@@ -252,31 +254,24 @@ def _time_of(id: str) -> datetime | None:
     return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=ticks // 10)
 
 
-def is_sheet(stored: Json) -> bool:
-    """Whether a document with a checkpoint is a sheet; older releases wrote each by itself."""
-    return "c" in stored
+def templates_of(stored: Json) -> set[str]:
+    """The digests of the templates that a document needs."""
+    return {entry["t"] for entry in stored["c"] if type(entry["t"]) is str}
 
 
-def forms_of(stored: Json) -> set[str]:
-    """The digests of the forms that a document needs."""
-    if not is_sheet(stored):
-        return set()
-    return {entry["f"] for entry in stored["c"] if type(entry["f"]) is str}
-
-
-class SheetSlots:
-    """What fills the forms of a sheet, by its number; each is spelled out when it is asked for."""
+class SegmentSlots:
+    """The values of a segment by their numbers; each is spelled out when it is asked for."""
 
     def __init__(self, stored: Json) -> None:
         self._raw: list[Any] = []
         self._near: list[int] = []  # the number of the checkpoint's id
-        self.entries: list[SheetEntry] = []
+        self.entries: list[SegmentEntry] = []
         for entry in stored["c"]:
             first = len(self._raw)
             named = [entry[key] for key in ("i", "p", "k") if key in entry]
             self._raw += [*named, *entry["x"]]
             self._near += [first] * (len(self._raw) - len(self._near))
-            self.entries.append(SheetEntry(entry, first, first + len(named)))
+            self.entries.append(SegmentEntry(entry, first, first + len(named)))
 
     def __getitem__(self, number: int) -> Any:
         value = self._raw[number]
@@ -288,57 +283,51 @@ class SheetSlots:
             return _lengthened(value, self[self._near[number]] if value[1] == "@" else "")
         return value
 
-    def filled(self, form: Any, start: int) -> Any:
-        """A form with what fills it from that number on. Parts of it may be shared: copy them."""
-        if type(form) is dict:
-            if REF in form:
-                return self[start + form[REF]]
-            return {_unescaped(key): self.filled(item, start) for key, item in form.items()}
-        if type(form) is list:
-            return [self.filled(item, start) for item in form]
-        return form
+    def filled(self, template: Any, start: int) -> Any:
+        """A template with the values from that number on. Parts may be shared: copy them."""
+        if type(template) is dict:
+            if REF in template:
+                return self[start + template[REF]]
+            return {_unescaped(key): self.filled(item, start) for key, item in template.items()}
+        if type(template) is list:
+            return [self.filled(item, start) for item in template]
+        return template
 
 
-class SheetEntry(NamedTuple):
-    """One entry, and the numbers of what stands first in it and of what fills its form."""
+class SegmentEntry(NamedTuple):
+    """One entry, and the numbers of what stands first in it and of what fills its template."""
 
     said: Json
     first: int
     start: int
 
-    def form(self, forms: Mapping[str, Any]) -> Any:
-        form = self.said["f"]
-        return forms[form] if type(form) is str else form
+    def template(self, templates: Mapping[str, Any]) -> Any:
+        template = self.said["t"]
+        return templates[template] if type(template) is str else template
 
 
 def ids_of(stored: Json) -> list[str]:
     """The checkpoints of a document."""
-    if not is_sheet(stored):
-        return [stored["id"]]
-    slots = SheetSlots(stored)
+    slots = SegmentSlots(stored)
     return [slots[each.first] for each in slots.entries if "i" in each.said]
 
 
 def wrote(stored: Json, id: str, task: str) -> bool:
     """Whether a document has what a task wrote."""
-    if not is_sheet(stored):
-        return False
-    ids, slots = ids_of(stored), SheetSlots(stored)
+    ids, slots = ids_of(stored), SegmentSlots(stored)
     return any(
         "of" in said and ids[said["of"]] == id and slots[first] == task
         for said, first, _ in slots.entries
     )
 
 
-def records_of(stored: Json, forms: Mapping[str, Any]) -> list[Json]:
+def records_of(stored: Json, templates: Mapping[str, Any]) -> list[Json]:
     """The checkpoints of a document with what their tasks wrote; copy what is given out."""
-    if not is_sheet(stored):
-        return [stored]
     records: list[Json] = []
-    slots = SheetSlots(stored)
+    slots = SegmentSlots(stored)
     for entry in slots.entries:
         said = entry.said
-        filled = slots.filled(entry.form(forms), entry.start)
+        filled = slots.filled(entry.template(templates), entry.start)
         if "of" in said:
             ((path, written),) = filled.items()
             for number, ((channel, value),) in enumerate(map(dict.items, written)):
@@ -352,20 +341,18 @@ def records_of(stored: Json, forms: Mapping[str, Any]) -> list[Json]:
     return records
 
 
-def parts_of(stored: Json, forms: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
+def parts_of(stored: Json, templates: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
     """The new parts of lists: checkpoint, channel and part; copy what is given out."""
-    if not is_sheet(stored):
-        return
-    slots = SheetSlots(stored)
+    slots = SegmentSlots(stored)
     for entry in slots.entries:
         if "i" not in entry.said:
             continue
-        for channel, where in entry.form(forms)["values"].items():
+        for channel, where in entry.template(templates)["values"].items():
             if "new" in where:
                 part = slots.filled(where["new"], entry.start)
                 yield slots[entry.first], _unescaped(channel), part
 
 
-def use_of_writes(path: str, writes: Iterable[tuple[str, Any]]) -> FormUse:
+def use_of_writes(path: str, writes: Iterable[tuple[str, Any]]) -> TemplateUse:
     """What a task wrote, in the order of its numbers."""
-    return use_of_form({path: [{channel: of_state(value)} for channel, value in writes]})
+    return use_of_template({path: [{channel: of_state(value)} for channel, value in writes]})
