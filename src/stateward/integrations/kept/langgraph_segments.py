@@ -156,7 +156,7 @@ def _is_messages(value: Any) -> bool:
 class CheckpointSegment:
     """A segment as it is written: every change makes another one."""
 
-    __slots__ = ("_numbers", "_slots", "entries", "first", "ids", "ns", "text", "version", "wrote")
+    __slots__ = ("_numbers", "_slots", "_text", "entries", "first", "ids", "ns", "version", "wrote")
 
     def __init__(self, ns: str, first: str) -> None:
         self.ns = ns
@@ -165,7 +165,7 @@ class CheckpointSegment:
         self.entries: list[Json] = []
         self.ids: list[str] = []
         self.wrote: set[tuple[str, str]] = set()  # checkpoints and tasks whose writes are here
-        self.text = ""
+        self._text: str | None = None
         self._numbers: dict[str, int] = {}
         self._slots = 0
 
@@ -201,8 +201,14 @@ class CheckpointSegment:
         template = use.digest if known else use.template
         entry |= {"t": template, "x": [self._coded(value, near) for value in use.values]}
         self.entries.append(entry)
-        whole = {"ns": self.ns, "c": self.entries} if self.ns else {"c": self.entries}
-        self.text = encode(whole, "the checkpoints")
+
+    @property
+    def text(self) -> str:
+        """What is stored; several changes are encoded once."""
+        if self._text is None:
+            whole = {"ns": self.ns, "c": self.entries} if self.ns else {"c": self.entries}
+            self._text = encode(whole, "the checkpoints")
+        return self._text
 
     def _coded(self, value: Any, near: str = "") -> Any:
         number, self._slots = self._slots, self._slots + 1

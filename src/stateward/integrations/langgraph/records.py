@@ -22,6 +22,7 @@ from stateward.integrations.kept.langgraph_segments import (
     use_of_writes,
 )
 from stateward.integrations.langgraph.list_deltas import KnownLists
+from stateward.integrations.langgraph.waiting_writes import Place, TaskOutput, WaitingWrites
 from stateward.ops import Entity, Fetch, Head, List, Value
 from stateward.world import World
 
@@ -54,6 +55,10 @@ class GraphThread(Struct, frozen=True):
 
     def fetch(self, *documents: str) -> Fetch:
         return Fetch(self.entity, self.owner, documents=documents)
+
+    @property
+    def place(self) -> Place:
+        return self.entity, self.ns
 
     @property
     def head(self) -> str:
@@ -180,6 +185,7 @@ class CheckpointMemory:
     def __init__(self, world: World) -> None:
         self.world = world
         self.lists = KnownLists()
+        self.waiting = WaitingWrites()
         self._known: OrderedDict[tuple[Entity, str, str], KnownCheckpoint] = OrderedDict()
         self._heads: OrderedDict[Entity, Head] = OrderedDict()  # of threads, as last read
         self._templates: OrderedDict[Entity, KnownTemplates] = OrderedDict()
@@ -302,6 +308,16 @@ def on_segment(
         use = use_of_writes(path, writes)
         segment = segment.with_writes(record.id, task, use, admitted(use))
     return segment
+
+
+def with_output(
+    segment: CheckpointSegment, output: TaskOutput, admitted: Callable[[TemplateUse], bool]
+) -> CheckpointSegment:
+    """A segment with what a task wrote, unless it has that already: the first stays."""
+    if (output.id, output.task) in segment.wrote:
+        return segment
+    use = use_of_writes(output.path, output.writes)
+    return segment.with_writes(output.id, output.task, use, admitted(use))
 
 
 class CheckpointHead(Struct, frozen=True):

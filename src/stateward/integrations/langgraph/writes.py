@@ -7,7 +7,7 @@ and what it brings is stored by itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -42,8 +42,10 @@ from stateward.integrations.langgraph.records import (
     Json,
     KnownCheckpoint,
     on_segment,
+    with_output,
 )
 from stateward.integrations.langgraph.serializer import to_json
+from stateward.integrations.langgraph.waiting_writes import TaskOutput, WaitingOutput
 from stateward.integrations.turns import AgentRun, Turns
 from stateward.ops import (
     Acquire,
@@ -218,14 +220,19 @@ def put(
     fork = fork or metadata.get("source") == "fork"
     ends = metadata.get("source") != "input" and not any(map(_goes_on, record.values))
     turn = writer.turn_after(thread, run, ends=ends)
+    waiting = writer.memory.waiting.begin(thread.place, record.id, parent)
     try:
-        granted = yield from _commit(writer, thread, record, draft, known, metadata, turn, fork)
+        granted = yield from _commit(
+            writer, thread, record, draft, known, metadata, turn, fork, waiting
+        )
     except StateConflictError:  # the run is over, and has given nothing back
         if not any(isinstance(each, Release) for each in turn):
             turn = writer.turn_after(thread, run, ends=True)
         if turn:
             yield (Commit(thread.entity, writer.world.new_op(), turn),)
         raise
+    finally:
+        writer.memory.waiting.end(thread.place, waiting)
     if run is not None and granted is not None:
         writer.turns.taken(thread.entity, run, *granted)
         if writer.turns.is_stopped(run):  # meanwhile
@@ -264,6 +271,7 @@ def _commit(
     metadata: Mapping[str, Any],
     turn: tuple[Acquire | Release, ...],
     fork: bool,
+    waiting: Sequence[WaitingOutput],
 ) -> Plan[tuple[Lease, float] | None]:
     """Store it; gives the turn, if it was granted, and when it was asked for."""
     memory = writer.memory
@@ -280,13 +288,14 @@ def _commit(
         segment = CheckpointSegment(thread.ns, names.part(record.id))
     after = _parent_check(memory, thread, known)
     guard = _head_check(writer, thread, known, fork)
+    along = _fitting([each.output for each in waiting], segment, record.id)
     tries = 0
     while True:
         tries += 1
         own = DocumentAt(names.checkpoints(thread.ns) + segment.first, segment.version)
         parent = after if after is not None and after.name != own.name else None
         puts = dict(draft.puts)
-        new = _drawn(memory, thread, record, segment, puts)
+        new = _drawn(memory, thread, record, segment, puts, along)
         puts[own.name] = new.text
         puts[thread.head] = encode(_head_of(record, new), "the head")
         check_commit(sum(map(len, puts.values())), writer.limits)
@@ -297,7 +306,10 @@ def _commit(
             thread.entity,
             writer.world.new_op(),
             (*writes, *turn),
-            tuple(check for check in (parent, own, guard) if check is not None),
+            (
+                *(check for check in (parent, own, guard) if check is not None),
+                *(check for each in along for check in each.is_new()),
+            ),
             owner=thread.owner,
             retain=writer.retain,
             reading=tuple(check.name for check in (parent, own) if check is not None),
@@ -316,6 +328,8 @@ def _commit(
             turn = ()
         elif not isinstance(outcome, Conflict) or tries == TRIES:
             break
+        elif along:  # they may be what it was refused for
+            along = []
         elif outcome.failed == own and segment.ids:  # somebody else has changed it
             segment = CheckpointSegment(thread.ns, names.part(record.id))
         elif outcome.failed == own and own.name in outcome.values:
@@ -340,6 +354,8 @@ def _commit(
     if record.version != new.version:
         memory.close_segment(thread, own.name)
     memory.relied_on(thread, new)
+    for each in waiting:
+        each.settle(each.output in along)
     memory.stored(thread, record, applied.documents[thread.head])
     for channel, (part, items) in draft.lists.items():
         memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
@@ -356,17 +372,37 @@ def _has_room(
     return follows and len(segment.text) < most
 
 
+def _fitting(
+    waiting: Sequence[TaskOutput], segment: CheckpointSegment, id: str
+) -> list[TaskOutput]:
+    """What a checkpoint takes along: outputs of its own tasks, and of those before it there."""
+    size, fitting = 0, []
+    for each in waiting:
+        if (each.id == id or each.id in segment.ids) and size + each.size <= LARGE:
+            fitting.append(each)
+            size += each.size
+    return fitting
+
+
 def _drawn(
     memory: CheckpointMemory,
     thread: GraphThread,
     record: CheckpointRecord,
     segment: CheckpointSegment,
     puts: dict[str, str],
+    along: Sequence[TaskOutput],
 ) -> CheckpointSegment:
     """The segment with the checkpoint; templates that the thread lacks go into `puts`."""
+    admitted = memory.templates(thread).admits(thread.ns, puts)
     for channel in record.parts:
         record.values[channel]["list"][3:] = [segment.first]
-    new = on_segment(segment, record, memory.templates(thread).admits(thread.ns, puts))
+    new = segment
+    for output in along:
+        if output.id != record.id:
+            new = with_output(new, output, admitted)
+    new = on_segment(new, record, admitted)
+    for output in along:
+        new = with_output(new, output, admitted)
     new.version = segment.version + 1
     return new
 
