@@ -27,6 +27,7 @@ import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -120,15 +121,12 @@ def use_of_template(value: Any) -> TemplateUse:
     return TemplateUse(digest, text, template, values)
 
 
-def _unescaped(key: str) -> str:
-    return key[1:] if key.startswith(REF) else key
-
-
 def copied(value: Any) -> Any:
     """What is given out must be nobody else's."""
-    if type(value) is dict:
-        return {key: copied(item) for key, item in value.items()}
-    if type(value) is list:
+    kind = type(value)
+    if kind is dict:
+        return {key: item if type(item) is str else copied(item) for key, item in value.items()}
+    if kind is list:
         return [copied(item) for item in value]
     return value
 
@@ -156,16 +154,16 @@ def _is_messages(value: Any) -> bool:
 class CheckpointSegment:
     """A segment as it is written: every change makes another one."""
 
-    __slots__ = ("_numbers", "_slots", "_text", "entries", "first", "ids", "ns", "version", "wrote")
+    __slots__ = ("_entries", "_numbers", "_slots", "first", "ids", "ns", "used", "version", "wrote")
 
     def __init__(self, ns: str, first: str) -> None:
         self.ns = ns
         self.first = first  # the id by which it is named
         self.version = 0
-        self.entries: list[Json] = []
         self.ids: list[str] = []
+        self.used: set[str] = set()  # the digests of templates
         self.wrote: set[tuple[str, str]] = set()  # checkpoints and tasks whose writes are here
-        self._text: str | None = None
+        self._entries: list[str] = []  # as text: each is encoded once
         self._numbers: dict[str, int] = {}
         self._slots = 0
 
@@ -190,9 +188,10 @@ class CheckpointSegment:
     def _copy(self) -> CheckpointSegment:
         new = CheckpointSegment(self.ns, self.first)
         new.version = self.version
-        new.entries = [*self.entries]
         new.ids = [*self.ids]
+        new.used = {*self.used}
         new.wrote = {*self.wrote}
+        new._entries = [*self._entries]
         new._numbers = {**self._numbers}
         new._slots = self._slots
         return new
@@ -200,26 +199,27 @@ class CheckpointSegment:
     def _add(self, entry: Json, use: TemplateUse, known: bool, near: str = "") -> None:
         template = use.digest if known else use.template
         entry |= {"t": template, "x": [self._coded(value, near) for value in use.values]}
-        self.entries.append(entry)
+        self._entries.append(encode(entry, "the checkpoints"))
+        if known:
+            self.used.add(use.digest)
 
     @property
     def text(self) -> str:
-        """What is stored; several changes are encoded once."""
-        if self._text is None:
-            whole = {"ns": self.ns, "c": self.entries} if self.ns else {"c": self.entries}
-            self._text = encode(whole, "the checkpoints")
-        return self._text
+        """What is stored."""
+        ns = f'"ns":{encode(self.ns, "the namespace")},' if self.ns else ""
+        return f'{{{ns}"c":[{",".join(self._entries)}]}}'
 
     def _coded(self, value: Any, near: str = "") -> Any:
         number, self._slots = self._slots, self._slots + 1
-        if type(value) in (str, dict, list):
-            text = encode(value, "the state")
+        kind = type(value)
+        if kind is str or kind is dict or kind is list:
+            text = f'"{value}"' if kind is str else encode(value, "the state")
             if len(text) >= SAME and (there := self._numbers.setdefault(text, number)) != number:
                 return {REF: there}
-        if type(value) is str:
+        if kind is str:
             short = _shortened(value, near)
             return {RAW: value} if short == value and value.startswith("#") else short
-        if type(value) is dict and (REF in value or RAW in value):
+        if kind is dict and (REF in value or RAW in value):
             return {RAW: value}
         return value
 
@@ -243,13 +243,18 @@ def _shortened(text: str, near: str) -> str:
 
 def _lengthened(short: str, near: str) -> str:
     if short.startswith("#u"):
-        plain = urlsafe_b64decode(short[2:] + "==").hex()
-        return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
+        return _uuid_of(short)
     if short.startswith("#@"):
         begin = _time_of(near)
         assert begin is not None
         return (begin + timedelta(microseconds=int(short[2:]))).isoformat()
     return short[1:].rjust(_WIDTH, "0")
+
+
+@lru_cache(maxsize=10_000)  # a conversation is read again in every turn
+def _uuid_of(short: str) -> str:
+    plain = urlsafe_b64decode(short[2:] + "==").hex()
+    return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
 
 
 def _time_of(id: str) -> datetime | None:
@@ -269,32 +274,40 @@ class SegmentSlots:
     """The values of a segment by their numbers; each is spelled out when it is asked for."""
 
     def __init__(self, stored: Json) -> None:
-        self._raw: list[Any] = []
-        self._near: list[int] = []  # the number of the checkpoint's id
+        self._raw = raw = list[Any]()
         self.entries: list[SegmentEntry] = []
         for entry in stored["c"]:
-            first = len(self._raw)
-            named = [entry[key] for key in ("i", "p", "k") if key in entry]
-            self._raw += [*named, *entry["x"]]
-            self._near += [first] * (len(self._raw) - len(self._near))
-            self.entries.append(SegmentEntry(entry, first, first + len(named)))
+            first = len(raw)
+            raw.append(entry["k"] if "k" in entry else entry["i"])
+            if "p" in entry:
+                raw.append(entry["p"])
+            self.entries.append(SegmentEntry(entry, first, len(raw)))
+            raw += entry["x"]
 
     def __getitem__(self, number: int) -> Any:
         value = self._raw[number]
-        if type(value) is dict:
+        kind = type(value)
+        if kind is dict:
             if REF in value:
                 return self[value[REF]]
             return value.get(RAW, value)
-        if type(value) is str and value.startswith("#"):
-            return _lengthened(value, self[self._near[number]] if value[1] == "@" else "")
+        if kind is str and value[:1] == "#":
+            return _lengthened(value, self._id_at(number) if value[1] == "@" else "")
         return value
+
+    def _id_at(self, number: int) -> Any:
+        """The id of the checkpoint that a value belongs to."""
+        return self[max(entry.first for entry in self.entries if entry.first <= number)]
 
     def filled(self, template: Any, start: int) -> Any:
         """A template with the values from that number on. Parts may be shared: copy them."""
         if type(template) is dict:
             if REF in template:
                 return self[start + template[REF]]
-            return {_unescaped(key): self.filled(item, start) for key, item in template.items()}
+            return {
+                key[1:] if key[:1] == REF else key: self.filled(item, start)
+                for key, item in template.items()
+            }
         if type(template) is list:
             return [self.filled(item, start) for item in template]
         return template
@@ -356,7 +369,7 @@ def parts_of(stored: Json, templates: Mapping[str, Any]) -> Iterator[tuple[str, 
         for channel, where in entry.template(templates)["values"].items():
             if "new" in where:
                 part = slots.filled(where["new"], entry.start)
-                yield slots[entry.first], _unescaped(channel), part
+                yield slots[entry.first], channel[1:] if channel[:1] == REF else channel, part
 
 
 def use_of_writes(path: str, writes: Iterable[tuple[str, Any]]) -> TemplateUse:

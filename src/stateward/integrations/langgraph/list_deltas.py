@@ -119,7 +119,7 @@ def _copied(value: Any) -> Any:
     if kind in ATOMS:
         return value
     if kind is dict:
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: item if type(item) in ATOMS else _copied(item) for key, item in value.items()}
     if kind is list:
         return [_copied(item) for item in value]
     raise Opaque

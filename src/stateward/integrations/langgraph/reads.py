@@ -129,8 +129,10 @@ def _templates_of(
 ) -> Plan[Mapping[str, Any]]:
     """The templates of some documents; those that are not known yet are read."""
     known = memory.templates(thread)
-    needed = {digest for each in stored for digest in templates_of(each)}
-    if missing := needed - known.templates.keys():
+    needed = dict[str, set[str]]()
+    for each in stored:
+        needed.setdefault(each.get("ns", ""), set()).update(templates_of(each))
+    if missing := set().union(*needed.values()) - known.templates.keys():
         (outcome,) = yield (thread.fetch(*map(names.template, missing)),)
         there = fetched(outcome, thread).documents
         if len(there) < len(missing):
@@ -141,8 +143,8 @@ def _templates_of(
         known.templates |= {
             digest: decode(there[names.template(digest)].json) for digest in missing
         }
-    for each in stored:
-        known.there.setdefault(each.get("ns", ""), set()).update(templates_of(each))
+    for ns, digests in needed.items():
+        known.there.setdefault(ns, set()).update(digests)
     return known.templates
 
 
@@ -153,13 +155,14 @@ class ListParts:
     """Parts of lists that were read, whether they stand in segments or by themselves."""
 
     def __init__(self, records: Iterable[CheckpointRecord] = ()) -> None:
-        self._parts: dict[str, Any] = {}  # by the names that they have by themselves
+        self._shared: dict[tuple[str, str, str], Any] = {}  # by namespace, channel and checkpoint
+        self._alone: dict[str, Any] = {}  # by name
         self.add(records)
 
     def add(self, records: Iterable[CheckpointRecord]) -> None:
         for record in records:
             for channel, part in record.parts.items():
-                self._parts[names.lists(record.ns, channel) + names.part(record.id)] = part
+                self._shared[record.ns, channel, record.id] = part
 
     def take(self, thread: GraphThread, page: Listed, memory: CheckpointMemory) -> Plan[None]:
         """What a listing gave that `next_of` asked for."""
@@ -167,10 +170,10 @@ class ListParts:
         segments = [stored for name, stored in read if name.startswith("c/")]
         templates = yield from _templates_of(thread, segments, memory)
         for stored in segments:
+            ns = stored.get("ns", "")
             for id, channel, part in parts_of(stored, templates):
-                name = names.lists(stored.get("ns", ""), channel) + names.part(id)
-                self._parts[name] = part
-        self._parts |= {name: stored for name, stored in read if name.startswith("l/")}
+                self._shared[ns, channel, id] = part
+        self._alone |= {name: stored for name, stored in read if name.startswith("l/")}
 
     def items(self, ns: str, channel: str, ref: ListRef) -> tuple[list[Any], ListRef | None]:
         """The elements as far as they are known, and what they come after."""
@@ -178,7 +181,10 @@ class ListParts:
         pieces: list[list[Any]] = []
         id: str | None = ref.id
         wanted, segment = ref.length, ref.segment
-        while id is not None and wanted and (part := self._parts.get(prefix + names.part(id))):
+        while id is not None and wanted:
+            part = self._shared.get((ns, channel, id)) or self._alone.get(prefix + names.part(id))
+            if part is None:
+                break
             keep = part["keep"]
             pieces.append(part["items"][: max(0, wanted - keep)])
             wanted, segment = min(wanted, keep), part.get("segment")

@@ -268,7 +268,7 @@ class CheckpointMemory:
     def relied_on(self, thread: GraphThread, segment: CheckpointSegment) -> None:
         """A segment is stored, and so are its templates."""
         there = self.templates(thread).there.setdefault(thread.ns, set())
-        there.update(entry["t"] for entry in segment.entries if type(entry["t"]) is str)
+        there.update(segment.used)
 
     def come_early(self, thread: GraphThread, id: str, writes: Sequence[TaskWrite]) -> None:
         """What a task wrote goes by itself, before the checkpoint that it belongs to."""
