@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from graphs import at, checkpoint, echo, said
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base.id import uuid6
 from langgraph.graph import START, MessagesState, StateGraph
 
 import stateward
@@ -160,6 +161,33 @@ async def test_a_thread_that_was_deleted_and_begun_anew_is_whole(store: statewar
     found = await StatewardSaver(store).aget_tuple(at("t"))
     assert found is not None
     assert len(found.checkpoint["channel_values"]["messages"]) == 2
+
+
+async def test_checkpoints_are_found_whatever_their_ids(memory: stateward.Store) -> None:
+    saver = StatewardSaver(memory)
+    timed = [checkpoint(step, {}, {})["id"] for step in range(3)]
+    ids = [timed[0], "9abc", timed[1], "zzz", "0005", timed[2], timed[2][:-4] + "ffff"]
+    config = at("t")
+    for step, id in enumerate(ids):
+        new = checkpoint(step, {"k": step}, {"k": str(step)}) | {"id": id}
+        config = await saver.aput(config, new, {"source": "loop"}, {"k": str(step)})
+    fresh = StatewardSaver(memory)
+    for step, id in enumerate(ids):
+        found = await fresh.aget_tuple(at("t", id))
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"k": step}
+    assert len([each async for each in fresh.alist(at("t"))]) == len(ids)
+
+
+def test_names_of_segments_sort_by_time_and_say_it() -> None:
+    ids = [str(uuid6()) for _ in range(50)]
+    found = [names.segment(id) for id in ids]
+    assert found == sorted(found)
+    assert len(set(found)) == 50
+    id = "1f1e2e7e-1979-63c2-8146-b2e10e5b35b5"
+    assert names.segment(id) == names.segment(id[:-1] + "6") != names.segment("x")
+    assert names.beginning(names.segment(id)) == "2026-11-18 00:34:57.532614+00:00"
+    assert names.beginning(names.segment("x")) == "x"
 
 
 # --- segments ---------------------------------------------------------------------------------

@@ -54,8 +54,8 @@ def document(name: str) -> str | None:
     if kind == "r" and len(parts) == 1:
         return f"mark of the run {parts[0]}"
     if kind == "c" and len(parts) == 2:
-        return f"checkpoints from {parts[1]} on{_within(parts[0])}"
-    if kind == "f" and len(parts) == 1:
+        return f"checkpoints from {names.beginning(parts[1])} on{_within(parts[0])}"
+    if kind == "t" and len(parts) == 1:
         return "what checkpoints have in common"
     if kind in ("v", "l") and len(parts) == 3:
         what = "value of the channel" if kind == "v" else "new part of the list"
@@ -113,7 +113,7 @@ def messages(fetch: Fetched, last: int, upto: int | None = None) -> tuple[int, l
     if newest is None:
         return 0, []
     head, stored = decode(newest.json), SegmentReader(fetch)
-    segment = head.get("in") or names.part(head["id"])
+    segment = head.get("in") or names.segment(head["id"])
     put = fetch(names.checkpoints("") + segment).get(names.checkpoints("") + segment)
     kept = stored.record(segment, head["id"])["values"].get(MESSAGES, {})
     if "new" in kept:

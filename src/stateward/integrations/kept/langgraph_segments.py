@@ -26,12 +26,13 @@ from __future__ import annotations
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from stateward.codec import encode
+from stateward.integrations.kept import langgraph_names as names
 
 MESSAGE = "$message"  # names the class of a message in what is stored of it
 REF, RAW = "$", "$="
@@ -43,7 +44,6 @@ _VERSION = re.compile(r"0*([1-9]\d*\.[0-9a-f]{8})")
 _WIDTH = 21  # characters of a version
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}\+00:00")
-_GREGORIAN = 0x01B21DD213814000  # the epoch in the time of a UUID
 
 Json = dict[str, Any]
 
@@ -230,9 +230,9 @@ def _shortened(text: str, near: str) -> str:
         return f"#{found[1]}"
     if _UUID.fullmatch(text):
         return "#u" + urlsafe_b64encode(bytes.fromhex(text.replace("-", ""))).decode()[:22]
-    if _TIME.fullmatch(text) and (begin := _time_of(near)) is not None:
+    if _TIME.fullmatch(text) and (begin := names.ticks_of(near)) is not None:
         try:
-            after = datetime.fromisoformat(text) - begin
+            after = datetime.fromisoformat(text) - names.time_of(begin)
         except ValueError:  # no such time
             return text
         short = f"#@{after // timedelta(microseconds=1)}"
@@ -245,9 +245,9 @@ def _lengthened(short: str, near: str) -> str:
     if short.startswith("#u"):
         return _uuid_of(short)
     if short.startswith("#@"):
-        begin = _time_of(near)
+        begin = names.ticks_of(near)
         assert begin is not None
-        return (begin + timedelta(microseconds=int(short[2:]))).isoformat()
+        return (names.time_of(begin) + timedelta(microseconds=int(short[2:]))).isoformat()
     return short[1:].rjust(_WIDTH, "0")
 
 
@@ -255,14 +255,6 @@ def _lengthened(short: str, near: str) -> str:
 def _uuid_of(short: str) -> str:
     plain = urlsafe_b64decode(short[2:] + "==").hex()
     return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
-
-
-def _time_of(id: str) -> datetime | None:
-    """The time in a UUID of version 6, to the microsecond."""
-    if not _UUID.fullmatch(id) or id[14] != "6":
-        return None
-    ticks = int(id[:8] + id[9:13] + id[15:18], 16) - _GREGORIAN
-    return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=ticks // 10)
 
 
 def templates_of(stored: Json) -> set[str]:

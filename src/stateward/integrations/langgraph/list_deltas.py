@@ -23,6 +23,7 @@ REMEMBERED = 50_000  # elements of lists, over all threads of one saver
 ATOMS = frozenset((str, int, bool, float, type(None)))
 ChannelKey = tuple[str, str, str]  # thread, namespace, channel
 
+_EMPTY: dict[type, Any] = {dict: {}, list: []}  # most containers in a message are
 _fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 
@@ -118,6 +119,8 @@ def _copied(value: Any) -> Any:
     kind = type(value)
     if kind in ATOMS:
         return value
+    if not value and (kind is dict or kind is list):
+        return _EMPTY[kind]
     if kind is dict:
         return {key: item if type(item) in ATOMS else _copied(item) for key, item in value.items()}
     if kind is list:

@@ -104,7 +104,7 @@ class CheckpointListing:
             self._found = [] if record is None or not self._matches(record) else [record]
             return
         few = CHECKPOINTS if self._left is None or wanted.filter else self._left + 2
-        last = None if wanted.before is None else names.part(wanted.before)
+        last = None if wanted.before is None else names.segment(wanted.before)
         self._segments = segments_upto(at, last, min(few, CHECKPOINTS))
 
     def _read(self, segments: List) -> Plan[None]:

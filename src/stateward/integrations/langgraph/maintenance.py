@@ -282,7 +282,7 @@ def _chain(
     while parent is not None and parent not in seen and missing:
         seen.add(parent)
         if parent not in read:
-            (page,) = yield (segments_upto(thread, names.part(parent), PAGE),)
+            (page,) = yield (segments_upto(thread, names.segment(parent), PAGE),)
             found = yield from records_in(thread, listed(page).documents, memory)
             read = {each.id: each for each in found}
         record = read.get(parent) or (yield from find(thread, parent, memory))

@@ -57,7 +57,7 @@ def find(
     for _ in range(LOOKS):
         # The segment of a checkpoint is the last that does not begin after it, unless several
         # runs were under way at once.
-        nearest = segments_upto(thread, None if id is None else names.part(id), 1)
+        nearest = segments_upto(thread, None if id is None else names.segment(id), 1)
         first, second = yield (thread.fetch(thread.head, names.COPY), nearest)
         about = fetched(first, thread)
         if (note := about.documents.get(names.COPY)) is not None:

@@ -14,6 +14,7 @@ from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.kept.langgraph_segments import (
     CheckpointSegment,
     Fixed,
+    Placeholder,
     TaskWrite,
     TemplateUse,
     of_state,
@@ -114,7 +115,13 @@ class CheckpointRecord(Struct):
         for channel, where in self.values.items():
             if channel in self.parts:
                 part = self.parts[channel]
-                values[channel] = {"new": part | {"items": of_state(part["items"])}}
+                part = part | {"items": of_state(part["items"])}
+                if "segment" in part:
+                    part["segment"] = Placeholder(part["segment"])
+                values[channel] = {"new": part}
+            elif "list" in where:
+                *ref, last = where["list"]
+                values[channel] = {"list": [*ref, Placeholder(last)]}
             else:
                 values[channel] = {"json": of_state(where["json"])} if "json" in where else where
         return use_of_template(
@@ -338,4 +345,4 @@ class CheckpointHead(Struct, frozen=True):
         return cls(stored["id"], value.version, stored.get("in"))
 
     def document(self, thread: GraphThread) -> str:
-        return names.checkpoints(thread.ns) + (self.segment or names.part(self.id))
+        return names.checkpoints(thread.ns) + (self.segment or names.segment(self.id))

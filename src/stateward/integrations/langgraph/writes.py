@@ -285,7 +285,7 @@ def _commit(
     early = [names.write(thread.ns, record.id, each.task, each.number) for each in record.writes]
     segment = memory.segment(thread)
     if segment is None or fork or not _has_room(segment, record, metadata):
-        segment = CheckpointSegment(thread.ns, names.part(record.id))
+        segment = CheckpointSegment(thread.ns, names.segment(record.id))
     after = _parent_check(memory, thread, known)
     guard = _head_check(writer, thread, known, fork)
     along = _fitting([each.output for each in waiting], segment, record.id)
@@ -331,7 +331,7 @@ def _commit(
         elif along:  # they may be what it was refused for
             along = []
         elif outcome.failed == own and segment.ids:  # somebody else has changed it
-            segment = CheckpointSegment(thread.ns, names.part(record.id))
+            segment = CheckpointSegment(thread.ns, names.segment(record.id))
         elif outcome.failed == own and own.name in outcome.values:
             now = outcome.values[own.name]
             segment = yield from _put_again(memory, thread, record, own.name, now)
@@ -368,7 +368,8 @@ def _has_room(
     """Whether a checkpoint follows the last one of a segment, and the segment may grow."""
     most = ENOUGH if metadata.get("source") == "input" else FULL
     last = segment.ids[-1]
-    follows = last == record.parent and names.part(last) < names.part(record.id)
+    # Whoever looks for a checkpoint looks in the last segment that is not named after it.
+    follows = last == record.parent and names.segment(last) <= names.segment(record.id)
     return follows and len(segment.text) < most
 
 
@@ -409,7 +410,7 @@ def _drawn(
 
 def _head_of(record: CheckpointRecord, segment: CheckpointSegment) -> Json:
     own = {"id": record.id}
-    return own if segment.first == names.part(record.id) else own | {"in": segment.first}
+    return own if segment.first == names.segment(record.id) else own | {"in": segment.first}
 
 
 def _put_again(
@@ -420,7 +421,7 @@ def _put_again(
     value: Value,
 ) -> Plan[CheckpointSegment]:
     """A segment that began with this very checkpoint, without it; its writes stay."""
-    segment = CheckpointSegment(thread.ns, names.part(record.id))
+    segment = CheckpointSegment(thread.ns, names.segment(record.id))
     known = memory.templates(thread)
     for other in (yield from records_in(thread, [(name, value)], memory)):
         if other.id == record.id:
