@@ -130,6 +130,52 @@ async def test_a_task_that_is_run_again_elsewhere_changes_nothing(store: statewa
     assert found.pending_writes == [("task", "k", "first")]
 
 
+async def test_a_task_that_writes_more_later_keeps_all_of_it(store: stateward.Store) -> None:
+    """As LangGraph does for updates that come with a resume: each call brings all of them."""
+    saver = StatewardSaver(store)
+    config = await saver.aput(at("t"), checkpoint(0, {}, {}), {"source": "loop"}, {})
+    writes = [("k", "first"), ("k", "second"), ("k", "third")]
+    await saver.aput_writes(config, writes[:1], "task")
+    await saver.aput_writes(config, [("k", "other"), *writes[1:2]], "task")
+    other = StatewardSaver(store)
+    assert await other.aget_tuple(config) is not None
+    await asyncio.to_thread(other.put_writes, config, writes, "task")
+    found = await StatewardSaver(store).aget_tuple(config)
+    assert found is not None
+    assert found.pending_writes == [("task", *write) for write in writes]
+    # The same while a checkpoint is waited for, and before there is one.
+    after = checkpoint(1, {}, {})
+    early = at("t", after["id"])
+    tasks = [
+        asyncio.create_task(saver.aput_writes(place, writes[:count], "another"))
+        for place in (config, early)
+        for count in (1, 3)
+    ]
+    await asyncio.sleep(0)
+    await saver.aput(config, after, {"source": "loop"}, {})
+    await asyncio.gather(*tasks)
+    for place in (config, early):
+        found = await StatewardSaver(store).aget_tuple(place)
+        assert found is not None
+        kept = [each for each in found.pending_writes or () if each[0] == "another"]
+        assert kept == [("another", *write) for write in writes]
+
+
+async def test_what_came_early_in_two_calls_moves_once(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
+    first = await saver.aput(at("t"), checkpoint(0, {}, {}), {"source": "loop"}, {})
+    after = checkpoint(1, {}, {})
+    writes = [("k", "first"), ("k", "second")]
+    await saver.aput_writes(at("t", after["id"]), writes[:1], "task")
+    await saver.aput_writes(at("t", after["id"]), writes, "task")
+    assert len(await documents(store, "t", "w/")) == 2
+    config = await saver.aput(first, after, {"source": "loop"}, {})
+    assert await documents(store, "t", "w/") == {}
+    found = await StatewardSaver(store).aget_tuple(config)
+    assert found is not None
+    assert found.pending_writes == [("task", *write) for write in writes]
+
+
 async def test_a_checkpoint_that_is_put_again_leaves_its_neighbours(store: stateward.Store) -> None:
     saver = StatewardSaver(store)
     new = [checkpoint(step, {"k": step}, {"k": str(step)}) for step in range(3)]
@@ -148,6 +194,22 @@ async def test_a_checkpoint_that_is_put_again_leaves_its_neighbours(store: state
     assert found[0] is not None
     assert found[0].pending_writes == [("task", "k", 7)]
     assert len([each async for each in fresh.alist(at("t"))]) == 3
+
+
+async def test_of_a_checkpoint_that_is_put_again_the_new_values_count(
+    store: stateward.Store,
+) -> None:
+    saver = StatewardSaver(store)
+    new = [checkpoint(step, {"k": step} if step == 0 else {}, {}) for step in range(4)]
+    configs = [at("t")]
+    for each in new:
+        configs.append(await saver.aput(configs[-1], each, {"source": "loop"}, {}))
+    other = StatewardSaver(store, on_conflict="fork")
+    again = new[1] | {"channel_values": {"k": "again"}}
+    await other.aput(configs[1], again, {"source": "loop"}, {})
+    for reader in (saver, StatewardSaver(store)):
+        found = await reader.aget_delta_channel_history(config=configs[4], channels=["k"])
+        assert found["k"].get("seed") == "again"
 
 
 async def test_a_thread_that_was_deleted_and_begun_anew_is_whole(store: stateward.Store) -> None:

@@ -162,7 +162,7 @@ class CheckpointSegment:
         self.version = 0
         self.ids: list[str] = []
         self.used: set[str] = set()  # the digests of templates
-        self.wrote: set[tuple[str, str]] = set()  # checkpoints and tasks whose writes are here
+        self.wrote: dict[tuple[str, str], int] = {}  # by checkpoint and task: how many writes
         self._entries: list[str] = []  # as text: each is encoded once
         self._numbers: dict[str, int] = {}
         self._slots = 0
@@ -180,9 +180,10 @@ class CheckpointSegment:
         return new
 
     def with_writes(self, id: str, task: str, use: TemplateUse, known: bool) -> CheckpointSegment:
+        ((_, writes),) = use.template.items()
         new = self._copy()
         new._add({"of": self.ids.index(id), "k": new._coded(task)}, use, known)
-        new.wrote.add((id, task))
+        new.wrote[id, task] = len(writes)
         return new
 
     def _copy(self) -> CheckpointSegment:
@@ -190,7 +191,7 @@ class CheckpointSegment:
         new.version = self.version
         new.ids = [*self.ids]
         new.used = {*self.used}
-        new.wrote = {*self.wrote}
+        new.wrote = {**self.wrote}
         new._entries = [*self._entries]
         new._numbers = {**self._numbers}
         new._slots = self._slots
@@ -321,15 +322,6 @@ def ids_of(stored: Json) -> list[str]:
     """The checkpoints of a document."""
     slots = SegmentSlots(stored)
     return [slots[each.first] for each in slots.entries if "i" in each.said]
-
-
-def wrote(stored: Json, id: str, task: str) -> bool:
-    """Whether a document has what a task wrote."""
-    ids, slots = ids_of(stored), SegmentSlots(stored)
-    return any(
-        "of" in said and ids[said["of"]] == id and slots[first] == task
-        for said, first, _ in slots.entries
-    )
 
 
 def records_of(stored: Json, templates: Mapping[str, Any]) -> list[Json]:

@@ -85,8 +85,7 @@ def whole(thread: GraphThread, memory: CheckpointMemory) -> Plan[Whole | None]:
             name = names.lists(record.ns, channel) + names.part(record.id)
             bases[name] = _base(name, part)
             parts[name] = ((record.ns, record.id), encode(part, "the state"))
-    # One that was put again is last in its own document.
-    records.sort(key=lambda each: each.document == names.checkpoint(each.ns, each.id))
+    records.sort(key=_was_put_again)
     return Whole(
         head.commits,
         {(record.ns, record.id): record for record in records},
@@ -100,6 +99,11 @@ def whole(thread: GraphThread, memory: CheckpointMemory) -> Plan[Whole | None]:
         parts,
         memory.templates(thread).there,
     )
+
+
+def _was_put_again(record: CheckpointRecord) -> bool:
+    """Of two with the same id the one in a segment of its own was: it counts, so it comes last."""
+    return record.document == names.checkpoint(record.ns, record.id)
 
 
 def _base(name: str, part: Any) -> str | None:
@@ -284,6 +288,7 @@ def _chain(
         if parent not in read:
             (page,) = yield (segments_upto(thread, names.segment(parent), PAGE),)
             found = yield from records_in(thread, listed(page).documents, memory)
+            found.sort(key=_was_put_again)
             read = {each.id: each for each in found}
         record = read.get(parent) or (yield from find(thread, parent, memory))
         if record is None:

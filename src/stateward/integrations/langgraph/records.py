@@ -308,11 +308,12 @@ def on_segment(
     """A segment with another checkpoint; `admitted` says if the thread has its template."""
     use = record.template_use()
     segment = segment.with_checkpoint(record.id, record.parent, use, admitted(use))
-    tasks: dict[tuple[str, str], list[tuple[str, Any]]] = {}
-    for write in record.writes:
-        tasks.setdefault((write.task, write.path), []).append((write.channel, write.value))
+    tasks: dict[tuple[str, str], dict[int, tuple[str, Any]]] = {}
+    for write in record.writes:  # the first of each number stays
+        of_task = tasks.setdefault((write.task, write.path), {})
+        of_task.setdefault(write.number, (write.channel, write.value))
     for (task, path), writes in tasks.items():
-        use = use_of_writes(path, writes)
+        use = use_of_writes(path, writes.values())
         segment = segment.with_writes(record.id, task, use, admitted(use))
     return segment
 
@@ -320,9 +321,7 @@ def on_segment(
 def with_output(
     segment: CheckpointSegment, output: TaskOutput, admitted: Callable[[TemplateUse], bool]
 ) -> CheckpointSegment:
-    """A segment with what a task wrote, unless it has that already: the first stays."""
-    if (output.id, output.task) in segment.wrote:
-        return segment
+    """A segment with what a task wrote; it has nothing of that task yet."""
     use = use_of_writes(output.path, output.writes)
     return segment.with_writes(output.id, output.task, use, admitted(use))
 

@@ -9,11 +9,11 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
-from stateward.codec import check_commit, decode, encode
+from stateward.codec import check_commit, encode
 from stateward.integrations.bridge import CLOCK, Plan
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_segments import TaskWrite, wrote
-from stateward.integrations.langgraph.reads import fetched
+from stateward.integrations.kept.langgraph_segments import TaskWrite
+from stateward.integrations.langgraph.reads import fetched, records_in
 from stateward.integrations.langgraph.records import GraphThread, with_output
 from stateward.integrations.langgraph.serializer import to_json
 from stateward.integrations.langgraph.waiting_writes import TaskOutput
@@ -69,12 +69,15 @@ def put_writes(
     if run is not None and any(channel in (ERROR, INTERRUPT) for channel, _ in output.writes):
         writer.turns.stop(run)
         turn = writer.turn_after(thread, run, ends=True)
-    if not output.special and (yield from _on_segment(writer, thread, output)):
+    done = 0 if output.special else (yield from _on_segment(writer, thread, output))
+    if done >= len(output.writes):
         return
     puts: dict[str, Put] = {}
     firsts: list[str] = []
     for index, (channel, value) in enumerate(output.writes):
         number = WRITES_IDX_MAP.get(channel, index)
+        if 0 <= number < done:
+            continue
         name = names.write(thread.ns, id, task, number)
         puts[name] = Put(name, _text(task, path, channel, value))
         if number >= 0:
@@ -106,9 +109,16 @@ def put_writes(
                 raise gone(thread, id, "what a task wrote was not stored")
             now = outcome.values[guard.name]
             guard = DocumentAt(guard.name, now.version)
-            if not wrote(decode(now.json), id, task):
+            records = yield from records_in(thread, [(guard.name, now)], writer.memory)
+            numbers = [
+                write.number
+                for record in records
+                for write in record.writes
+                if record.id == id and write.task == task
+            ]
+            if not numbers:
                 continue
-            there |= set(firsts)
+            there |= {names.write(thread.ns, id, task, number) for number in numbers}
         # A retried or replayed task: what it stored the first time stays.
         puts = {name: put for name, put in puts.items() if name not in there or name not in firsts}
         firsts = [name for name in firsts if name not in there]
@@ -118,16 +128,19 @@ def _text(task: str, path: str, channel: str, value: Any) -> str:
     return encode({"task": task, "path": path, "channel": channel, "value": value}, "the state")
 
 
-def _on_segment(writer: CheckpointWriter, thread: GraphThread, output: TaskOutput) -> Plan[bool]:
-    """Add an output to the segment of its checkpoint, if this process has that to itself."""
+def _on_segment(writer: CheckpointWriter, thread: GraphThread, output: TaskOutput) -> Plan[int]:
+    """Add an output to the segment of its checkpoint, if this process has that to itself.
+
+    Gives how many of its writes are stored then: what the task wrote first stays.
+    """
     memory = writer.memory
     segment = memory.segment(thread)
     if segment is None or output.id not in segment.ids:
-        return False
+        return 0
+    if done := segment.wrote.get((output.id, output.task)):
+        return done
     if len(segment.text) + output.size > FULL + LARGE:
-        return False
-    if (output.id, output.task) in segment.wrote:
-        return True
+        return 0
     own = DocumentAt(names.checkpoints(thread.ns) + segment.first, segment.version)
     puts: dict[str, str] = {}
     new = with_output(segment, output, memory.templates(thread).admits(thread.ns, puts))
@@ -149,10 +162,10 @@ def _on_segment(writer: CheckpointWriter, thread: GraphThread, output: TaskOutpu
         raise
     if isinstance(outcome, Conflict):
         memory.close_segment(thread, own.name)
-        return False
+        return 0
     stored(outcome, thread.entity)
     memory.relied_on(thread, new)
-    return True
+    return len(output.writes)
 
 
 def _still_there(writer: CheckpointWriter, thread: GraphThread, id: str) -> Plan[Check]:

@@ -282,7 +282,7 @@ def _commit(
         memory.templates(thread).there.pop(thread.ns, None)
     # What came early moves to the segment.
     record.writes = memory.early(thread, record.id)
-    early = [names.write(thread.ns, record.id, each.task, each.number) for each in record.writes]
+    early = {names.write(thread.ns, record.id, each.task, each.number) for each in record.writes}
     segment = memory.segment(thread)
     if segment is None or fork or not _has_room(segment, record, metadata):
         segment = CheckpointSegment(thread.ns, names.segment(record.id))
@@ -300,7 +300,7 @@ def _commit(
         puts[thread.head] = encode(_head_of(record, new), "the head")
         check_commit(sum(map(len, puts.values())), writer.limits)
         writes: list[Write] = [Put(key, text) for key, text in puts.items()]
-        writes += [Delete(name) for name in early]
+        writes += [Delete(name) for name in sorted(early)]
         writes.append(SetHead(retain=writer.retain or 0.0))  # a document alone does not restart it
         commit = Commit(
             thread.entity,
@@ -376,11 +376,16 @@ def _has_room(
 def _fitting(
     waiting: Sequence[TaskOutput], segment: CheckpointSegment, id: str
 ) -> list[TaskOutput]:
-    """What a checkpoint takes along: outputs of its own tasks, and of those before it there."""
-    size, fitting = 0, []
+    """What a checkpoint takes along: outputs of its own tasks, and of those before it there.
+
+    Of a task that has written before only what is new is stored, by itself.
+    """
+    size, tasks, fitting = 0, set(segment.wrote), list[TaskOutput]()
     for each in waiting:
-        if (each.id == id or each.id in segment.ids) and size + each.size <= LARGE:
+        has_place = each.id == id or each.id in segment.ids
+        if has_place and (each.id, each.task) not in tasks and size + each.size <= LARGE:
             fitting.append(each)
+            tasks.add((each.id, each.task))
             size += each.size
     return fitting
 
@@ -403,7 +408,8 @@ def _drawn(
             new = with_output(new, output, admitted)
     new = on_segment(new, record, admitted)
     for output in along:
-        new = with_output(new, output, admitted)
+        if output.id == record.id:
+            new = with_output(new, output, admitted)
     new.version = segment.version + 1
     return new
 
