@@ -442,7 +442,7 @@ async def test_a_list_that_is_rewritten_again_and_again_does_not_grow_for_ever(
 
 
 def lists_slack() -> int:
-    from stateward.integrations.langgraph.writes import SLACK
+    from stateward.integrations.langgraph.checkpoint_draft import SLACK
 
     return SLACK
 

@@ -33,6 +33,7 @@ from stateward.integrations.bridge import (
 from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph import copies, maintenance, task_writes
 from stateward.integrations.langgraph import writes as write_plans
+from stateward.integrations.langgraph.checkpoint_draft import LARGE
 from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
 from stateward.integrations.langgraph.reads import config_of, fetched, find, load
 from stateward.integrations.langgraph.records import (
@@ -225,7 +226,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         thread = self._thread(config)
         output = self._output(thread, config, writes, task_id, task_path)
         waiting = self._memory.waiting
-        if output.special or not self._bridge.awaits or output.size > write_plans.LARGE:
+        if output.special or not self._bridge.awaits or output.size > LARGE:
             pass
         elif await waiting.stored_along(thread.place, output):
             return

@@ -13,13 +13,13 @@ from stateward.codec import check_commit, encode
 from stateward.integrations.bridge import CLOCK, Plan
 from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.kept.langgraph_segments import TaskWrite
+from stateward.integrations.langgraph.checkpoint_draft import LARGE
 from stateward.integrations.langgraph.reads import fetched, records_in
 from stateward.integrations.langgraph.records import GraphThread, with_output
 from stateward.integrations.langgraph.serializer import to_json
 from stateward.integrations.langgraph.waiting_writes import TaskOutput
 from stateward.integrations.langgraph.writes import (
     FULL,
-    LARGE,
     CheckpointWriter,
     gone,
     is_in,
