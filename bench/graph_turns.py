@@ -3,7 +3,8 @@
 A turn is a question and an answer of 500 bytes each, by a compiled graph with one node and
 `ainvoke`. What is counted is how much more there is after a hundred turns than after ten, for each
 turn; of SQLite the pages of the file, of Valkey the memory of the thread's keys, of PostgreSQL the
-size of its tables and indexes.
+size of its tables and indexes. How many bytecodes of Stateward this thread executes in one of the
+next turns is counted as well: that does not depend on what else the machine does.
 """
 
 from __future__ import annotations
@@ -14,13 +15,17 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import process_time
+from types import FrameType
+from typing import Any
 
 import apsw
 
+import stateward
 from bench.graphs import HOMES, TITLES, converse
 from bench.homes import TESTS
 
-BEFORE, TURNS = 10, 100
+BEFORE, TURNS, TRACED = 10, 100, 5
+PACKAGE = str(Path(stateward.__file__).parent)
 Sizes = Callable[[], Mapping[str, int]]
 
 
@@ -74,6 +79,23 @@ def of_postgres(url: str) -> Sizes:
 READERS = {"sqlite": of_file, "redis": of_valkey, "postgres": of_postgres}
 
 
+class Bytecodes:
+    """How many of Stateward's own this thread executes."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def called(self, frame: FrameType, _event: str, _argument: object) -> Any:
+        if not frame.f_code.co_filename.startswith(PACKAGE):
+            return None
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        return self._inside
+
+    def _inside(self, _frame: FrameType, event: str, _argument: object) -> Any:
+        self.count += event == "opcode"
+        return self._inside
+
+
 async def measure(engine: str, url: str) -> None:
     from stateward.integrations.langgraph import StatewardSaver
 
@@ -85,7 +107,14 @@ async def measure(engine: str, url: str) -> None:
         await converse(saver, "t", TURNS)
         took = process_time() - begun
         after = sizes()
-    print(f"{TITLES[engine]}: bytes a turn, {took / TURNS * 1000:.1f} ms of this process")
+        executed = Bytecodes()
+        sys.settrace(executed.called)
+        await converse(saver, "t", TRACED)
+        sys.settrace(None)
+    print(
+        f"{TITLES[engine]}: bytes a turn; {took / TURNS * 1000:.1f} ms of this process, then "
+        f"{executed.count // TRACED:,} bytecodes of Stateward"
+    )
     grown = {name: (size - before.get(name, 0)) / TURNS for name, size in after.items()}
     for name, bytes_ in sorted(grown.items(), key=lambda each: -each[1]):
         if bytes_:

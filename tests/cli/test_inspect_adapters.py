@@ -20,6 +20,7 @@ import stateward
 import stateward.sync
 from stateward.cli import main
 from stateward.integrations.google_adk import StatewardSessionService
+from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph import StatewardSaver, StatewardStore
 from stateward.integrations.strands import StatewardSessionRepository, StatewardStorage
 
@@ -82,7 +83,7 @@ def test_a_thread_of_langgraph_has_its_checkpoints_as_rows(
     assert rows[0]["source"] == "input"
     assert "messages (6)" in rows[-1]["channels"]
     whats = {name: each["what"] for name, each in said["about"]["documents"].items()}
-    assert whats[f"c//{ids[0]}"] == f"checkpoints from {ids[0]} on"
+    assert whats[names.checkpoint("", ids[0])].startswith("checkpoints from 20")
     assert whats["h/"] == "which checkpoint was put last"
     assert "what checkpoints have in common" in whats.values()
     assert all(whats.values()), whats

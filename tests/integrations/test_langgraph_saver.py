@@ -21,7 +21,7 @@ from pydantic import BaseModel
 
 import stateward
 from stateward.cli import main
-from stateward.integrations.kept.langgraph_sheets import records_of
+from stateward.integrations.kept.langgraph_segments import records_of
 from stateward.integrations.langgraph import StatewardSaver, StatewardStore
 from stateward.integrations.langgraph import list_deltas as lists_module
 from stateward.integrations.langgraph.serializer import StrictSerializer
@@ -53,10 +53,10 @@ async def documents(store: stateward.Store, thread: str, prefix: str = "") -> di
 
 async def records(store: stateward.Store, thread: str) -> list[dict[str, Any]]:
     """The checkpoints as they are stored, oldest first."""
-    forms = await documents(store, thread, "f/")
-    by_digest = {name.removeprefix("f/"): form for name, form in forms.items()}
-    sheets = (await documents(store, thread, "c/")).values()
-    return [record for sheet in sheets for record in records_of(sheet, by_digest)]
+    templates = await documents(store, thread, "t/")
+    by_digest = {name.removeprefix("t/"): template for name, template in templates.items()}
+    segments = (await documents(store, thread, "c/")).values()
+    return [record for segment in segments for record in records_of(segment, by_digest)]
 
 
 async def parts(store: stateward.Store, thread: str) -> list[dict[str, Any]]:
@@ -442,7 +442,7 @@ async def test_a_list_that_is_rewritten_again_and_again_does_not_grow_for_ever(
 
 
 def lists_slack() -> int:
-    from stateward.integrations.langgraph.writes import SLACK
+    from stateward.integrations.langgraph.checkpoint_draft import SLACK
 
     return SLACK
 

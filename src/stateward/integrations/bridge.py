@@ -258,6 +258,7 @@ class Bridge:
         scope = store.sections["workflows"]
         self._async = scope if isinstance(scope, Scope) else None
         self._blocking = scope if isinstance(scope, BlockingScope) else None
+        self.awaits = self._async is not None  # else plans are carried out on threads
         self.namespace: str = scope.namespace
         self.limits: Limits = scope.limits
         self.retention: float | None = store.retention

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from stateward.codec import decode
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept import langgraph_sheets as sheets
+from stateward.integrations.kept import langgraph_segments as segments
 from stateward.ops import Entity, Head, Value
 
-MESSAGE = sheets.MESSAGE
+MESSAGE = segments.MESSAGE
 MESSAGES = "messages"  # the channel in which graphs keep a conversation, by LangGraph's own habit
 
 Fetched = Callable[..., Mapping[str, Value]]
@@ -54,8 +54,8 @@ def document(name: str) -> str | None:
     if kind == "r" and len(parts) == 1:
         return f"mark of the run {parts[0]}"
     if kind == "c" and len(parts) == 2:
-        return f"checkpoints from {parts[1]} on{_within(parts[0])}"
-    if kind == "f" and len(parts) == 1:
+        return f"checkpoints from {names.beginning(parts[1])} on{_within(parts[0])}"
+    if kind == "t" and len(parts) == 1:
         return "what checkpoints have in common"
     if kind in ("v", "l") and len(parts) == 3:
         what = "value of the channel" if kind == "v" else "new part of the list"
@@ -71,15 +71,15 @@ def _within(ns: str) -> str:
 
 def checkpoints(documents: Mapping[str, Value]) -> Iterator[dict[str, Any]]:
     """The checkpoints among the documents of a thread, oldest first in each namespace."""
-    forms = {
-        name.removeprefix("f/"): decode(value.json)
+    templates = {
+        name.removeprefix("t/"): decode(value.json)
         for name, value in documents.items()
-        if name.startswith("f/")
+        if name.startswith("t/")
     }
     for name, value in documents.items():
         if not name.startswith("c/"):
             continue
-        for stored in sheets.records_of(decode(value.json), forms):
+        for stored in segments.records_of(decode(value.json), templates):
             said = stored["metadata"] if isinstance(stored["metadata"], dict) else {}
             begin = names.writes(stored["ns"], stored["id"])
             alone = sum(other.startswith(begin) for other in documents)
@@ -112,12 +112,12 @@ def messages(fetch: Fetched, last: int, upto: int | None = None) -> tuple[int, l
     newest = fetch(names.head("")).get(names.head(""))
     if newest is None:
         return 0, []
-    head, stored = decode(newest.json), SheetReader(fetch)
-    sheet = head.get("in") or names.part(head["id"])
-    put = fetch(names.checkpoints("") + sheet).get(names.checkpoints("") + sheet)
-    kept = stored.record(sheet, head["id"])["values"].get(MESSAGES, {})
+    head, stored = decode(newest.json), SegmentReader(fetch)
+    segment = head.get("in") or names.segment(head["id"])
+    put = fetch(names.checkpoints("") + segment).get(names.checkpoints("") + segment)
+    kept = stored.record(segment, head["id"])["values"].get(MESSAGES, {})
     if "new" in kept:
-        kept = {"list": [head["id"], kept["new"]["keep"] + len(kept["new"]["items"]), 0, sheet]}
+        kept = {"list": [head["id"], kept["new"]["keep"] + len(kept["new"]["items"]), 0, segment]}
     if "list" in kept:
         id, total, _, *within = kept["list"]
         end = total if upto is None else min(upto, total)
@@ -134,59 +134,61 @@ def messages(fetch: Fetched, last: int, upto: int | None = None) -> tuple[int, l
     return total, [each for each in found if each.number <= end][-last:]
 
 
-class SheetReader:
+class SegmentReader:
     """Reads checkpoints of the root namespace, each document once."""
 
     def __init__(self, fetch: Fetched) -> None:
         self._fetch = fetch
-        self._forms: dict[str, Any] = {}
+        self._templates: dict[str, Any] = {}
         self._read: dict[str, tuple[Value | None, list[dict[str, Any]]]] = {}
 
-    def record(self, sheet: str, id: str) -> dict[str, Any]:
+    def record(self, segment: str, id: str) -> dict[str, Any]:
         """A checkpoint; with nothing in it if it is gone."""
-        _, records = self._records(sheet)
+        _, records = self._records(segment)
         found = [record for record in records if record["id"] == id]
         return found[0] if found else {"values": {}}
 
-    def part(self, sheet: str | None, id: str) -> tuple[dict[str, Any], Value] | None:
+    def part(self, segment: str | None, id: str) -> tuple[dict[str, Any], Value] | None:
         """The part of the conversation that a checkpoint added."""
-        if sheet is not None:
-            value, _ = self._records(sheet)
-            where = self.record(sheet, id)["values"].get(MESSAGES, {})
+        if segment is not None:
+            value, _ = self._records(segment)
+            where = self.record(segment, id)["values"].get(MESSAGES, {})
             if value is not None and "new" in where:
                 return where["new"], value
         name = names.lists("", MESSAGES) + names.part(id)
         alone = self._fetch(name).get(name)
         return None if alone is None else (decode(alone.json), alone)
 
-    def _records(self, sheet: str) -> tuple[Value | None, list[dict[str, Any]]]:
-        if sheet not in self._read:
-            name = names.checkpoints("") + sheet
+    def _records(self, segment: str) -> tuple[Value | None, list[dict[str, Any]]]:
+        if segment not in self._read:
+            name = names.checkpoints("") + segment
             value = self._fetch(name).get(name)
             stored = {"c": []} if value is None else decode(value.json)
-            wanted = sheets.forms_of(stored) - self._forms.keys()
-            there = self._fetch(*map(names.form, wanted)) if wanted else {}
+            wanted = segments.templates_of(stored) - self._templates.keys()
+            there = self._fetch(*map(names.template, wanted)) if wanted else {}
             if len(there) < len(wanted):  # it is being deleted
                 value, stored = None, {"c": []}
             else:
-                self._forms |= {each: decode(there[names.form(each)].json) for each in wanted}
-            self._read[sheet] = (value, sheets.records_of(stored, self._forms))
-        return self._read[sheet]
+                self._templates |= {
+                    each: decode(there[names.template(each)].json) for each in wanted
+                }
+            self._read[segment] = (value, segments.records_of(stored, self._templates))
+        return self._read[segment]
 
 
 def _of_parts(
-    stored: SheetReader, id: str | None, sheet: str | None, wanted: int, start: int
+    stored: SegmentReader, id: str | None, segment: str | None, wanted: int, start: int
 ) -> list[StoredMessage]:
     """A list that was stored by its new parts, from `start` on: read from the newest back."""
     pieces: list[list[StoredMessage]] = []
     while id is not None and wanted > start:
-        found = stored.part(sheet, id)
+        found = stored.part(segment, id)
         if found is None:
             break  # it was pruned in the meantime
         part, value = found
         keep = min(wanted, part["keep"])
         pieces.append(_stored(part["items"][: wanted - keep], keep, value))
-        wanted, id, sheet = keep, part["base"], part.get("sheet")
+        wanted, id, segment = keep, part["base"], part.get("segment")
     return [each for piece in reversed(pieces) for each in piece]
 
 

@@ -1,11 +1,11 @@
 """How the parts of a LangGraph thread are named: documents of one entity.
 
-    c/NS/ID             a sheet: the checkpoint ID and some after it (see `langgraph_sheets`), or as
-                        older releases wrote it, that checkpoint without the values of its channels
-    f/DIGEST            a form: what checkpoints have in common
+    c/NS/TIME           a segment: the checkpoint of that time, as its id says, and some after it
+                        (see `langgraph_segments`); an id that says none stands there itself
+    t/DIGEST            a template: what checkpoints have in common
     v/NS/CHANNEL/ID     the value of a channel, as the checkpoint ID wrote it
-    l/NS/CHANNEL/ID     the new part of a list, as ID wrote it, unless its sheet has it
-    w/NS/ID/TASK/IDX    one pending write of a task, unless the checkpoint's sheet has it
+    l/NS/CHANNEL/ID     the new part of a list, as ID wrote it, unless its segment has it
+    w/NS/ID/TASK/IDX    one pending write of a task, unless the checkpoint's segment has it
     h/NS                which checkpoint was put last
     r/RUN               a run that has put something here
     copy                of which thread this is to be a copy, until it is one
@@ -15,6 +15,9 @@ Every part is quoted, so that none reaches into another's prefix. Ids of checkpo
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode, b64encode
+from datetime import UTC, datetime, timedelta
 from hashlib import blake2b
 from urllib.parse import quote
 
@@ -23,6 +26,10 @@ from stateward.kinds import LANGGRAPH_THREAD
 KIND = LANGGRAPH_THREAD
 COPY = "copy"
 LONGEST = 150  # bytes of one part: a name has at most four, and fits into what an engine can index
+_TIMED = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-6([0-9a-f]{3})-[0-9a-f]{4}-[0-9a-f]{12}")
+_GREGORIAN = 0x01B21DD213814000  # the epoch in the time of a UUID
+_USUAL = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+_SORTED = b"-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
 _SHIFT = 1000  # special writes have negative numbers, and names sort by their bytes
 
 
@@ -42,11 +49,40 @@ def checkpoints(ns: str | None) -> str:
 
 
 def checkpoint(ns: str, id: str) -> str:
-    return f"c/{part(ns)}/{part(id)}"
+    """The segment that begins with a checkpoint."""
+    return f"c/{part(ns)}/{segment(id)}"
 
 
-def form(digest: str) -> str:
-    return f"f/{part(digest)}"
+def segment(id: str) -> str:
+    """The last part of that name: of a UUID of version 6 its time, in digits that sort."""
+    ticks = ticks_of(id)
+    if ticks is None:
+        return part(id)
+    digits = b64encode((ticks << 12).to_bytes(9, "big"))[:10]
+    return "=" + digits.translate(bytes.maketrans(_USUAL, _SORTED)).decode()
+
+
+def ticks_of(id: str) -> int | None:
+    """The time in a UUID of version 6, in tenths of a microsecond."""
+    found = _TIMED.fullmatch(id)
+    return None if found is None else int(found[1] + found[2] + found[3], 16)
+
+
+def time_of(ticks: int) -> datetime:
+    since = timedelta(microseconds=(ticks - _GREGORIAN) // 10)
+    return datetime.fromtimestamp(0, UTC) + since
+
+
+def beginning(segment: str) -> str:
+    """What the last part of a segment's name says, in words."""
+    if not segment.startswith("="):
+        return segment
+    digits = segment[1:].encode().translate(bytes.maketrans(_SORTED, _USUAL))
+    return time_of(int.from_bytes(b64decode(digits + b"AA"), "big") >> 12).isoformat(" ")
+
+
+def template(digest: str) -> str:
+    return f"t/{part(digest)}"
 
 
 def value(ns: str, channel: str, id: str) -> str:

@@ -24,7 +24,7 @@ from stateward.state.refusals import refuse, stored
 from stateward.world import World
 
 CHUNK = 1000  # writes of one commit
-ORDER = "flrvwch"  # checkpoints come when all that they consist of is there
+ORDER = "tlrvwch"  # checkpoints come when all that they consist of is there
 
 
 def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:

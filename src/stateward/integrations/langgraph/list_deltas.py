@@ -23,6 +23,7 @@ REMEMBERED = 50_000  # elements of lists, over all threads of one saver
 ATOMS = frozenset((str, int, bool, float, type(None)))
 ChannelKey = tuple[str, str, str]  # thread, namespace, channel
 
+_EMPTY: dict[type, Any] = {dict: {}, list: []}  # most containers in a message are
 _fields = attrgetter("__dict__")
 _extra = attrgetter("__pydantic_extra__")
 
@@ -34,13 +35,13 @@ class Opaque(Exception):
 class ListRef(NamedTuple):
     """A stored list: its newest part, its length, and how many elements all its parts hold.
 
-    `sheet` is the last part of the name of the sheet that has the newest part, if one has it.
+    `segment` is the last part of the name of the segment that has the newest part, if one has it.
     """
 
     id: str
     length: int
     stored: int
-    sheet: str | None = None
+    segment: str | None = None
 
 
 class Frozen:
@@ -118,8 +119,10 @@ def _copied(value: Any) -> Any:
     kind = type(value)
     if kind in ATOMS:
         return value
+    if not value and (kind is dict or kind is list):
+        return _EMPTY[kind]
     if kind is dict:
-        return {key: _copied(item) for key, item in value.items()}
+        return {key: item if type(item) in ATOMS else _copied(item) for key, item in value.items()}
     if kind is list:
         return [_copied(item) for item in value]
     raise Opaque

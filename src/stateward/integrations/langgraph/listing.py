@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from stateward.integrations.bridge import Plan
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import copied
+from stateward.integrations.kept.langgraph_segments import copied
 from stateward.integrations.langgraph.copies import settled
 from stateward.integrations.langgraph.item_filter import field_at
 from stateward.integrations.langgraph.reads import (
@@ -22,7 +22,7 @@ from stateward.integrations.langgraph.reads import (
     listed,
     load,
     records_in,
-    sheets_upto,
+    segments_upto,
 )
 from stateward.integrations.langgraph.records import (
     CheckpointHead,
@@ -65,7 +65,7 @@ class CheckpointListing:
         self._left = limit
         self._memory = memory
         self._serde = serde
-        self._sheets: List | None = None  # of the first thread, that are yet to be read
+        self._segments: List | None = None  # of the first thread, that are yet to be read
         self._found: list[CheckpointRecord] = []  # in those that were
         self._seen: set[tuple[str, str]] = set()
 
@@ -76,8 +76,8 @@ class CheckpointListing:
                 found = yield from self._load()
                 self._left = None if self._left is None else self._left - len(found)
                 return found
-            if self._sheets is not None:
-                yield from self._read(self._sheets)
+            if self._segments is not None:
+                yield from self._read(self._segments)
             elif self._ahead:
                 self._thread = self._ahead.popleft()
                 yield from self._find()
@@ -104,12 +104,12 @@ class CheckpointListing:
             self._found = [] if record is None or not self._matches(record) else [record]
             return
         few = CHECKPOINTS if self._left is None or wanted.filter else self._left + 2
-        last = None if wanted.before is None else names.part(wanted.before)
-        self._sheets = sheets_upto(at, last, min(few, CHECKPOINTS))
+        last = None if wanted.before is None else names.segment(wanted.before)
+        self._segments = segments_upto(at, last, min(few, CHECKPOINTS))
 
-    def _read(self, sheets: List) -> Plan[None]:
-        page = listed((yield (sheets,))[0])
-        self._sheets = None if page.next is None else replace(sheets, after=page.next)
+    def _read(self, segments: List) -> Plan[None]:
+        page = listed((yield (segments,))[0])
+        self._segments = None if page.next is None else replace(segments, after=page.next)
         yield from self._take(page.documents)
 
     def _take(self, documents: Sequence[tuple[str, Value]]) -> Plan[None]:

@@ -11,7 +11,7 @@ from stateward.codec import decode, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import Plan
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import FormUse, Sheet, copied
+from stateward.integrations.kept.langgraph_segments import CheckpointSegment, TemplateUse, copied
 from stateward.integrations.langgraph.copies import settled
 from stateward.integrations.langgraph.reads import (
     ListParts,
@@ -21,7 +21,7 @@ from stateward.integrations.langgraph.reads import (
     pending_writes,
     read_values,
     records_in,
-    sheets_upto,
+    segments_upto,
 )
 from stateward.integrations.langgraph.records import (
     NAMES,
@@ -30,7 +30,7 @@ from stateward.integrations.langgraph.records import (
     CheckpointMemory,
     CheckpointRecord,
     GraphThread,
-    on_sheet,
+    on_segment,
 )
 from stateward.integrations.langgraph.serializer import from_json
 from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, List, Put
@@ -54,8 +54,8 @@ class Whole(NamedTuple):
     heads: dict[str, CheckpointHead]
     names: frozenset[str]
     bases: dict[str, str | None]  # of the parts of lists, by the names that they have by themselves
-    parts: dict[str, tuple[tuple[str, str], str]]  # in sheets: of which checkpoint, and as text
-    there: dict[str, set[str]]  # the digests of forms, by namespace
+    parts: dict[str, tuple[tuple[str, str], str]]  # in segments: of which checkpoint, and as text
+    there: dict[str, set[str]]  # the digests of templates, by namespace
 
     def ancestors(self, key: tuple[str, str]) -> Iterable[CheckpointRecord]:
         """A checkpoint and those before it, each once: somebody may have put a circle."""
@@ -85,8 +85,7 @@ def whole(thread: GraphThread, memory: CheckpointMemory) -> Plan[Whole | None]:
             name = names.lists(record.ns, channel) + names.part(record.id)
             bases[name] = _base(name, part)
             parts[name] = ((record.ns, record.id), encode(part, "the state"))
-    # One that was put again is last in its own document.
-    records.sort(key=lambda each: each.document == names.checkpoint(each.ns, each.id))
+    records.sort(key=_was_put_again)
     return Whole(
         head.commits,
         {(record.ns, record.id): record for record in records},
@@ -98,8 +97,13 @@ def whole(thread: GraphThread, memory: CheckpointMemory) -> Plan[Whole | None]:
         frozenset(name for documents in found for name, _ in documents),
         bases,
         parts,
-        memory.forms(thread).there,
+        memory.templates(thread).there,
     )
+
+
+def _was_put_again(record: CheckpointRecord) -> bool:
+    """Of two with the same id the one in a segment of its own was: it counts, so it comes last."""
+    return record.document == names.checkpoint(record.ns, record.id)
 
 
 def _base(name: str, part: Any) -> str | None:
@@ -182,10 +186,10 @@ def _removals(all_: Whole, kept: set[tuple[str, str]]) -> list[AnyWrite]:
         if name.startswith("w/"):
             writes_of.setdefault(f"{name.rsplit('/', 2)[0]}/", []).append(name)
     needed: set[str] = set()
-    sheets: dict[str, list[CheckpointRecord]] = {}
+    segments: dict[str, list[CheckpointRecord]] = {}
     for key, record in all_.records.items():
         if key in kept:
-            sheets.setdefault(record.document, []).append(record)
+            segments.setdefault(record.document, []).append(record)
             needed.update(writes_of.get(names.writes(record.ns, record.id), ()))
             _need(record, all_, needed)
     writes: list[AnyWrite] = [
@@ -200,17 +204,17 @@ def _removals(all_: Whole, kept: set[tuple[str, str]]) -> list[AnyWrite]:
             said = {"id": newest.id, "in": newest.document.rpartition("/")[2]}
             writes.append(Put(names.head(ns), encode(said, "the head")))
     thinned = {record.document for key, record in all_.records.items() if key not in kept}
-    for name in sorted(thinned & sheets.keys()):
-        there = all_.there[sheets[name][0].ns]
-        sheet = Sheet(sheets[name][0].ns, name.rpartition("/")[2])
-        for record in sorted(sheets[name], key=lambda each: names.part(each.id)):
-            sheet = on_sheet(sheet, record, _among(there))
-        writes.append(Put(name, sheet.text))
+    for name in sorted(thinned & segments.keys()):
+        there = all_.there[segments[name][0].ns]
+        segment = CheckpointSegment(segments[name][0].ns, name.rpartition("/")[2])
+        for record in sorted(segments[name], key=lambda each: names.part(each.id)):
+            segment = on_segment(segment, record, _among(there))
+        writes.append(Put(name, segment.text))
     doomed = sorted(all_.names - needed, key=lambda name: (name[0] not in "ch", name))
     return [*writes, *(Delete(name) for name in doomed)]
 
 
-def _among(digests: set[str]) -> Callable[[FormUse], bool]:
+def _among(digests: set[str]) -> Callable[[TemplateUse], bool]:
     return lambda use: use.digest in digests
 
 
@@ -282,8 +286,9 @@ def _chain(
     while parent is not None and parent not in seen and missing:
         seen.add(parent)
         if parent not in read:
-            (page,) = yield (sheets_upto(thread, names.part(parent), PAGE),)
+            (page,) = yield (segments_upto(thread, names.segment(parent), PAGE),)
             found = yield from records_in(thread, listed(page).documents, memory)
+            found.sort(key=_was_put_again)
             read = {each.id: each for each in found}
         record = read.get(parent) or (yield from find(thread, parent, memory))
         if record is None:

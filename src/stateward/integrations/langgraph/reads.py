@@ -13,7 +13,7 @@ from stateward.codec import decode
 from stateward.errors import SchemaError
 from stateward.integrations.bridge import Plan, pages
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import copied, forms_of, parts_of
+from stateward.integrations.kept.langgraph_segments import copied, parts_of, templates_of
 from stateward.integrations.langgraph.copies import finish
 from stateward.integrations.langgraph.list_deltas import ListRef, frozen
 from stateward.integrations.langgraph.records import (
@@ -55,9 +55,9 @@ def find(
 ) -> Plan[CheckpointRecord | None]:
     """A checkpoint: the one of that id, or the one that was put last."""
     for _ in range(LOOKS):
-        # The sheet of a checkpoint is the last that does not begin after it, unless several
+        # The segment of a checkpoint is the last that does not begin after it, unless several
         # runs were under way at once.
-        nearest = sheets_upto(thread, None if id is None else names.part(id), 1)
+        nearest = segments_upto(thread, None if id is None else names.segment(id), 1)
         first, second = yield (thread.fetch(thread.head, names.COPY), nearest)
         about = fetched(first, thread)
         if (note := about.documents.get(names.COPY)) is not None:
@@ -107,7 +107,7 @@ def record_of(records: Iterable[CheckpointRecord], id: str) -> CheckpointRecord 
     return next(iter(again or found), None)
 
 
-def sheets_upto(thread: GraphThread, last: str | None, limit: int) -> List:
+def segments_upto(thread: GraphThread, last: str | None, limit: int) -> List:
     """A page of documents with checkpoints, newest first: those whose names end by `last`."""
     prefix = names.checkpoints(thread.ns)
     # What is asked for sorts after that name and before any other.
@@ -120,75 +120,83 @@ def records_in(
 ) -> Plan[list[CheckpointRecord]]:
     """The checkpoints of some documents."""
     stored = [(name, value.version, decode(value.json)) for name, value in documents]
-    forms = yield from _forms_of(thread, [each for *_, each in stored], memory)
-    return [record for each in stored for record in CheckpointRecord.all_of(*each, forms)]
+    templates = yield from _templates_of(thread, [each for *_, each in stored], memory)
+    return [record for each in stored for record in CheckpointRecord.all_of(*each, templates)]
 
 
-def _forms_of(
+def _templates_of(
     thread: GraphThread, stored: Sequence[Json], memory: CheckpointMemory
 ) -> Plan[Mapping[str, Any]]:
-    """The forms of some documents; those that are not known yet are read."""
-    known = memory.forms(thread)
-    needed = {digest for each in stored for digest in forms_of(each)}
-    if missing := needed - known.forms.keys():
-        (outcome,) = yield (thread.fetch(*map(names.form, missing)),)
+    """The templates of some documents; those that are not known yet are read."""
+    known = memory.templates(thread)
+    needed = dict[str, set[str]]()
+    for each in stored:
+        needed.setdefault(each.get("ns", ""), set()).update(templates_of(each))
+    if missing := set().union(*needed.values()) - known.templates.keys():
+        (outcome,) = yield (thread.fetch(*map(names.template, missing)),)
         there = fetched(outcome, thread).documents
         if len(there) < len(missing):
             raise SchemaError(
-                f"a form of the checkpoints of the thread {thread.entity.id!r} is missing: it is "
-                "being deleted, or was restored in part; restore the thread whole"
+                f"a template of the thread {thread.entity.id!r} is missing: it is being "
+                "deleted, or was restored in part; restore the thread whole"
             )
-        known.forms |= {digest: decode(there[names.form(digest)].json) for digest in missing}
-    for each in stored:
-        known.there.setdefault(each.get("ns", ""), set()).update(forms_of(each))
-    return known.forms
+        known.templates |= {
+            digest: decode(there[names.template(digest)].json) for digest in missing
+        }
+    for ns, digests in needed.items():
+        known.there.setdefault(ns, set()).update(digests)
+    return known.templates
 
 
 # --- lists --------------------------------------------------------------------------------
 
 
 class ListParts:
-    """Parts of lists that were read, whether they stand in sheets or by themselves."""
+    """Parts of lists that were read, whether they stand in segments or by themselves."""
 
     def __init__(self, records: Iterable[CheckpointRecord] = ()) -> None:
-        self._parts: dict[str, Any] = {}  # by the names that they have by themselves
+        self._shared: dict[tuple[str, str, str], Any] = {}  # by namespace, channel and checkpoint
+        self._alone: dict[str, Any] = {}  # by name
         self.add(records)
 
     def add(self, records: Iterable[CheckpointRecord]) -> None:
         for record in records:
             for channel, part in record.parts.items():
-                self._parts[names.lists(record.ns, channel) + names.part(record.id)] = part
+                self._shared[record.ns, channel, record.id] = part
 
     def take(self, thread: GraphThread, page: Listed, memory: CheckpointMemory) -> Plan[None]:
         """What a listing gave that `next_of` asked for."""
         read = [(name, decode(value.json)) for name, value in page.documents]
-        sheets = [stored for name, stored in read if name.startswith("c/")]
-        forms = yield from _forms_of(thread, sheets, memory)
-        for stored in sheets:
-            for id, channel, part in parts_of(stored, forms):
-                name = names.lists(stored.get("ns", ""), channel) + names.part(id)
-                self._parts[name] = part
-        self._parts |= {name: stored for name, stored in read if name.startswith("l/")}
+        segments = [stored for name, stored in read if name.startswith("c/")]
+        templates = yield from _templates_of(thread, segments, memory)
+        for stored in segments:
+            ns = stored.get("ns", "")
+            for id, channel, part in parts_of(stored, templates):
+                self._shared[ns, channel, id] = part
+        self._alone |= {name: stored for name, stored in read if name.startswith("l/")}
 
     def items(self, ns: str, channel: str, ref: ListRef) -> tuple[list[Any], ListRef | None]:
         """The elements as far as they are known, and what they come after."""
         prefix = names.lists(ns, channel)
         pieces: list[list[Any]] = []
         id: str | None = ref.id
-        wanted, sheet = ref.length, ref.sheet
-        while id is not None and wanted and (part := self._parts.get(prefix + names.part(id))):
+        wanted, segment = ref.length, ref.segment
+        while id is not None and wanted:
+            part = self._shared.get((ns, channel, id)) or self._alone.get(prefix + names.part(id))
+            if part is None:
+                break
             keep = part["keep"]
             pieces.append(part["items"][: max(0, wanted - keep)])
-            wanted, sheet = min(wanted, keep), part.get("sheet")
+            wanted, segment = min(wanted, keep), part.get("segment")
             id = part["base"]
         items = [item for piece in reversed(pieces) for item in piece]
-        return items, None if id is None or not wanted else ListRef(id, wanted, 0, sheet)
+        return items, None if id is None or not wanted else ListRef(id, wanted, 0, segment)
 
 
 def parts_from(thread: GraphThread, channel: str, ref: ListRef) -> List:
     """A page of what has the parts of a list: its newest, and those before."""
-    if ref.sheet is not None:
-        return sheets_upto(thread, ref.sheet, min(ref.length // 2 + 1, PAGE))
+    if ref.segment is not None:
+        return segments_upto(thread, ref.segment, min(ref.length // 2 + 1, PAGE))
     return _parts_alone(thread, channel, ref)
 
 
@@ -209,14 +217,14 @@ def list_items(
         again = asked is not None and asked.id == rest.id
         items, after = parts.items(thread.ns, channel, rest)
         if after is not None and after.id == rest.id:  # nothing of it is known
-            if again and rest.sheet is None:
+            if again and rest.segment is None:
                 raise SchemaError(
                     f"a part of the list {channel!r} of the thread {thread.entity.id!r} is "
                     "missing: it was pruned by something else, or restored in part; restore the "
                     "thread whole"
                 )
-            if again:  # a sheet that was thinned out has left it by itself
-                rest = rest._replace(sheet=None)
+            if again:  # a segment that was thinned out has left it by itself
+                rest = rest._replace(segment=None)
             asked = rest
             (page,) = yield (parts_from(thread, channel, rest),)
             yield from parts.take(thread, listed(page), memory)

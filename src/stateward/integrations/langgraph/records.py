@@ -11,23 +11,25 @@ from msgspec import Struct
 
 from stateward.codec import decode
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import (
+from stateward.integrations.kept.langgraph_segments import (
+    CheckpointSegment,
     Fixed,
-    FormUse,
-    Sheet,
+    Placeholder,
     TaskWrite,
+    TemplateUse,
     of_state,
     records_of,
-    use_of_form,
+    use_of_template,
     use_of_writes,
 )
 from stateward.integrations.langgraph.list_deltas import KnownLists
+from stateward.integrations.langgraph.waiting_writes import Place, TaskOutput, WaitingWrites
 from stateward.ops import Entity, Fetch, Head, List, Value
 from stateward.world import World
 
 KNOWN = 10_000  # checkpoints that a saver remembers
-FORMS = 64  # of a namespace: where each checkpoint has its own, they stand in the sheets
-SHEETS = 1_000  # threads and namespaces whose newest sheet it remembers
+TEMPLATES = 64  # of a namespace: where each checkpoint has its own, they stand in the segments
+SEGMENTS = 1_000  # threads and namespaces whose newest segment it remembers
 PAGE = 200  # documents, or threads
 NAMES = 1000  # of documents, without what they hold
 
@@ -56,6 +58,10 @@ class GraphThread(Struct, frozen=True):
         return Fetch(self.entity, self.owner, documents=documents)
 
     @property
+    def place(self) -> Place:
+        return self.entity, self.ns
+
+    @property
     def head(self) -> str:
         return names.head(self.ns)
 
@@ -78,30 +84,30 @@ class CheckpointRecord(Struct):
     metadata: Any
     values: dict[str, Json]
     parts: dict[str, Json] = {}  # of lists, by channel, that came with this checkpoint
-    writes: list[TaskWrite] = []  # of its tasks, as far as its sheet has them
+    writes: list[TaskWrite] = []  # of its tasks, as far as its segment has them
     document: str = ""
     version: int = 0  # of the document
     superseded: bool = False  # another one was the newest when this was read
 
     @classmethod
     def all_of(
-        cls, name: str, version: int, document: Json, forms: Mapping[str, Any]
+        cls, name: str, version: int, document: Json, templates: Mapping[str, Any]
     ) -> list[CheckpointRecord]:
         """The checkpoints of a document."""
         found = []
-        for stored in records_of(document, forms):
+        for stored in records_of(document, templates):
             parts = {}
             for channel, where in stored["values"].items():
                 if "new" in where:
                     part = parts[channel] = where["new"]
-                    length, sheet = part["keep"] + len(part["items"]), name.rpartition("/")[2]
-                    ref = [stored["id"], length, part["stored"], sheet]
+                    length, segment = part["keep"] + len(part["items"]), name.rpartition("/")[2]
+                    ref = [stored["id"], length, part["stored"], segment]
                     stored["values"][channel] = {"list": ref}
             found.append(cls(**stored, parts=parts, document=name, version=version))
         return found
 
-    def form_use(self) -> FormUse:
-        """What is written of it in a sheet, besides ids and writes."""
+    def template_use(self) -> TemplateUse:
+        """What is written of it in a segment, besides ids and writes."""
         rest = self.checkpoint
         if type(rest) is dict and type(rest.get("updated_channels")) is list:
             rest = rest | {"updated_channels": Fixed(rest["updated_channels"])}
@@ -109,10 +115,16 @@ class CheckpointRecord(Struct):
         for channel, where in self.values.items():
             if channel in self.parts:
                 part = self.parts[channel]
-                values[channel] = {"new": part | {"items": of_state(part["items"])}}
+                part = part | {"items": of_state(part["items"])}
+                if "segment" in part:
+                    part["segment"] = Placeholder(part["segment"])
+                values[channel] = {"new": part}
+            elif "list" in where:
+                *ref, last = where["list"]
+                values[channel] = {"list": [*ref, Placeholder(last)]}
             else:
                 values[channel] = {"json": of_state(where["json"])} if "json" in where else where
-        return use_of_form(
+        return use_of_template(
             {
                 "versions": self.versions,
                 "checkpoint": rest,
@@ -147,26 +159,28 @@ class KnownCheckpoint(Struct):
     guard: int | None = None
 
 
-class KnownForms(Struct):
-    """Of one thread: forms that were read or put, and those that each namespace can rely on."""
+class KnownTemplates(Struct):
+    """Of one thread: templates that were read or put, and those that each namespace can rely on."""
 
     life: int | None = None
-    forms: dict[str, Any] = {}
+    templates: dict[str, Any] = {}
     there: dict[str, set[str]] = {}
 
-    def admits(self, ns: str, puts: dict[str, str]) -> Callable[[FormUse], bool]:
-        """Says whether a form stands in the thread, after `puts`, which may get it."""
+    def admits(self, ns: str, puts: dict[str, str]) -> Callable[[TemplateUse], bool]:
+        """Says whether a template stands in the thread, after `puts`, which may get it."""
         there = self.there.setdefault(ns, set())
 
-        def admitted(use: FormUse) -> bool:
-            if self.forms.get(use.digest, use.form) != use.form:  # another one has its digest
+        def admitted(use: TemplateUse) -> bool:
+            if (
+                self.templates.get(use.digest, use.template) != use.template
+            ):  # another one has its digest
                 return False
             if use.digest in there:
                 return True
-            if len(there) >= FORMS:
+            if len(there) >= TEMPLATES:
                 return False
-            self.forms[use.digest] = use.form
-            puts[names.form(use.digest)] = use.text
+            self.templates[use.digest] = use.template
+            puts[names.template(use.digest)] = use.text
             return True
 
         return admitted
@@ -178,10 +192,11 @@ class CheckpointMemory:
     def __init__(self, world: World) -> None:
         self.world = world
         self.lists = KnownLists()
+        self.waiting = WaitingWrites()
         self._known: OrderedDict[tuple[Entity, str, str], KnownCheckpoint] = OrderedDict()
         self._heads: OrderedDict[Entity, Head] = OrderedDict()  # of threads, as last read
-        self._forms: OrderedDict[Entity, KnownForms] = OrderedDict()
-        self._sheets: OrderedDict[tuple[Entity, str], Sheet] = OrderedDict()
+        self._templates: OrderedDict[Entity, KnownTemplates] = OrderedDict()
+        self._segments: OrderedDict[tuple[Entity, str], CheckpointSegment] = OrderedDict()
         self._early: OrderedDict[tuple[Entity, str, str], list[TaskWrite]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -214,8 +229,10 @@ class CheckpointMemory:
             self._heads[thread.entity] = head
             while len(self._heads) > KNOWN:
                 self._heads.popitem(last=False)
-            known = self._forms.get(thread.entity)
-            if known is not None and known.life != head.life:  # it was deleted, with all its forms
+            known = self._templates.get(thread.entity)
+            if (
+                known is not None and known.life != head.life
+            ):  # it was deleted, with all its templates
                 known.life = head.life
                 known.there.clear()
 
@@ -234,37 +251,37 @@ class CheckpointMemory:
         with self._lock:
             self._known.pop((thread.entity, thread.ns, id), None)
 
-    # --- sheets and their forms
+    # --- segments and their templates
 
-    def forms(self, thread: GraphThread) -> KnownForms:
+    def templates(self, thread: GraphThread) -> KnownTemplates:
         with self._lock:
-            found = self._forms.pop(thread.entity, None) or KnownForms()
-            self._forms[thread.entity] = found
-            while len(self._forms) > SHEETS:
-                self._forms.popitem(last=False)
+            found = self._templates.pop(thread.entity, None) or KnownTemplates()
+            self._templates[thread.entity] = found
+            while len(self._templates) > SEGMENTS:
+                self._templates.popitem(last=False)
             return found
 
-    def sheet(self, thread: GraphThread) -> Sheet | None:
-        """The sheet that this process wrote last, as it is when all under way is stored."""
-        return self._sheets.get((thread.entity, thread.ns))
+    def segment(self, thread: GraphThread) -> CheckpointSegment | None:
+        """The segment that this process wrote last, as it is when all under way is stored."""
+        return self._segments.get((thread.entity, thread.ns))
 
-    def write(self, thread: GraphThread, sheet: Sheet) -> None:
+    def write(self, thread: GraphThread, segment: CheckpointSegment) -> None:
         with self._lock:
-            self._sheets.pop((thread.entity, thread.ns), None)
-            self._sheets[thread.entity, thread.ns] = sheet
-            while len(self._sheets) > SHEETS:
-                self._sheets.popitem(last=False)
+            self._segments.pop((thread.entity, thread.ns), None)
+            self._segments[thread.entity, thread.ns] = segment
+            while len(self._segments) > SEGMENTS:
+                self._segments.popitem(last=False)
 
-    def relied_on(self, thread: GraphThread, sheet: Sheet) -> None:
-        """A sheet is stored, and so are its forms."""
-        there = self.forms(thread).there.setdefault(thread.ns, set())
-        there.update(entry["f"] for entry in sheet.entries if type(entry["f"]) is str)
+    def relied_on(self, thread: GraphThread, segment: CheckpointSegment) -> None:
+        """A segment is stored, and so are its templates."""
+        there = self.templates(thread).there.setdefault(thread.ns, set())
+        there.update(segment.used)
 
     def come_early(self, thread: GraphThread, id: str, writes: Sequence[TaskWrite]) -> None:
         """What a task wrote goes by itself, before the checkpoint that it belongs to."""
         with self._lock:
             self._early.setdefault((thread.entity, thread.ns, id), []).extend(writes)
-            while len(self._early) > SHEETS:
+            while len(self._early) > SEGMENTS:
                 self._early.popitem(last=False)
 
     def early(self, thread: GraphThread, id: str) -> list[TaskWrite]:
@@ -272,12 +289,12 @@ class CheckpointMemory:
         with self._lock:
             return self._early.pop((thread.entity, thread.ns, id), [])
 
-    def close_sheet(self, thread: GraphThread, document: str) -> None:
+    def close_segment(self, thread: GraphThread, document: str) -> None:
         """Something else is stored than this process takes it to be: nothing is added to it."""
         with self._lock:
-            sheet = self._sheets.get((thread.entity, thread.ns))
-            if sheet is not None and names.checkpoints(thread.ns) + sheet.first == document:
-                del self._sheets[thread.entity, thread.ns]
+            segment = self._segments.get((thread.entity, thread.ns))
+            if segment is not None and names.checkpoints(thread.ns) + segment.first == document:
+                del self._segments[thread.entity, thread.ns]
 
     def _keep(self, key: tuple[Entity, str, str], known: KnownCheckpoint) -> None:
         self._known[key] = known
@@ -285,28 +302,39 @@ class CheckpointMemory:
             self._known.popitem(last=False)
 
 
-def on_sheet(sheet: Sheet, record: CheckpointRecord, admitted: Callable[[FormUse], bool]) -> Sheet:
-    """A sheet with another checkpoint; `admitted` says whether its form stands in the thread."""
-    use = record.form_use()
-    sheet = sheet.with_checkpoint(record.id, record.parent, use, admitted(use))
-    tasks: dict[tuple[str, str], list[tuple[str, Any]]] = {}
-    for write in record.writes:
-        tasks.setdefault((write.task, write.path), []).append((write.channel, write.value))
+def on_segment(
+    segment: CheckpointSegment, record: CheckpointRecord, admitted: Callable[[TemplateUse], bool]
+) -> CheckpointSegment:
+    """A segment with another checkpoint; `admitted` says if the thread has its template."""
+    use = record.template_use()
+    segment = segment.with_checkpoint(record.id, record.parent, use, admitted(use))
+    tasks: dict[tuple[str, str], dict[int, tuple[str, Any]]] = {}
+    for write in record.writes:  # the first of each number stays
+        of_task = tasks.setdefault((write.task, write.path), {})
+        of_task.setdefault(write.number, (write.channel, write.value))
     for (task, path), writes in tasks.items():
-        use = use_of_writes(path, writes)
-        sheet = sheet.with_writes(record.id, task, use, admitted(use))
-    return sheet
+        use = use_of_writes(path, writes.values())
+        segment = segment.with_writes(record.id, task, use, admitted(use))
+    return segment
+
+
+def with_output(
+    segment: CheckpointSegment, output: TaskOutput, admitted: Callable[[TemplateUse], bool]
+) -> CheckpointSegment:
+    """A segment with what a task wrote; it has nothing of that task yet."""
+    use = use_of_writes(output.path, output.writes)
+    return segment.with_writes(output.id, output.task, use, admitted(use))
 
 
 class CheckpointHead(Struct, frozen=True):
     """Which checkpoint of a namespace was put last, and how many were before.
 
-    `sheet` is the last part of its document's name; None: the one of its own id.
+    `segment` is the last part of its document's name; None: the one of its own id.
     """
 
     id: str
     version: int
-    sheet: str | None = None
+    segment: str | None = None
 
     @classmethod
     def of(cls, value: Value | None) -> CheckpointHead | None:
@@ -316,4 +344,4 @@ class CheckpointHead(Struct, frozen=True):
         return cls(stored["id"], value.version, stored.get("in"))
 
     def document(self, thread: GraphThread) -> str:
-        return names.checkpoints(thread.ns) + (self.sheet or names.part(self.id))
+        return names.checkpoints(thread.ns) + (self.segment or names.segment(self.id))

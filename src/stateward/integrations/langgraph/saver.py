@@ -33,6 +33,7 @@ from stateward.integrations.bridge import (
 from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph import copies, maintenance, task_writes
 from stateward.integrations.langgraph import writes as write_plans
+from stateward.integrations.langgraph.checkpoint_draft import LARGE
 from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
 from stateward.integrations.langgraph.reads import config_of, fetched, find, load
 from stateward.integrations.langgraph.records import (
@@ -42,6 +43,7 @@ from stateward.integrations.langgraph.records import (
     GraphThread,
 )
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
+from stateward.integrations.langgraph.waiting_writes import TaskOutput
 from stateward.integrations.turns import WAIT, AgentRun, begin
 from stateward.ops import Commit, Drop, Entity, List, NotYours
 from stateward.options import UNSAID, Unsaid, owner_of
@@ -200,21 +202,47 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
 
     put, aput = in_both_colours(_put)
 
-    def _put_writes(
+    def put_writes(
         self,
         config: RunnableConfig,
         writes: Sequence[tuple[str, Any]],
         task_id: str,
         task_path: str = "",
-    ) -> Plan[None]:
+    ) -> None:
         """Store what a task wrote; repeated, it changes nothing."""
-        id = check_id(get_checkpoint_id(config), "the checkpoint_id of pending writes")
         thread = self._thread(config)
-        yield from task_writes.put_writes(
-            self._writer, thread, id, writes, task_id, task_path, self.serde, run_of(config)
-        )
+        output = self._output(thread, config, writes, task_id, task_path)
+        plan = task_writes.put_writes(self._writer, thread, output, run_of(config))
+        self._bridge.run(plan)
 
-    put_writes, aput_writes = in_both_colours(_put_writes)
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """See `put_writes`. The checkpoint after it, if it comes at once, takes it along."""
+        thread = self._thread(config)
+        output = self._output(thread, config, writes, task_id, task_path)
+        waiting = self._memory.waiting
+        if output.special or not self._bridge.awaits or output.size > LARGE:
+            pass
+        elif await waiting.stored_along(thread.place, output):
+            return
+        plan = task_writes.put_writes(self._writer, thread, output, run_of(config))
+        await self._bridge.arun(plan)
+
+    def _output(
+        self,
+        thread: GraphThread,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task: str,
+        path: str,
+    ) -> TaskOutput:
+        id = check_id(get_checkpoint_id(config), "the checkpoint_id of pending writes")
+        return task_writes.output_of(self._writer, thread, id, writes, task, path, self.serde)
 
     def _delete_thread(self, thread_id: str) -> Plan[None]:
         """Remove a thread with everything in it."""

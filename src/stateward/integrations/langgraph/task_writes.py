@@ -1,4 +1,4 @@
-"""Storing what a task wrote: on the sheet of its checkpoint, or by itself."""
+"""Storing what a task wrote: in the segment of its checkpoint, or by itself."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
-from stateward.codec import check_commit, decode, encode
+from stateward.codec import check_commit, encode
 from stateward.integrations.bridge import CLOCK, Plan
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import TaskWrite, use_of_writes, wrote
-from stateward.integrations.langgraph.reads import fetched
-from stateward.integrations.langgraph.records import GraphThread
+from stateward.integrations.kept.langgraph_segments import TaskWrite
+from stateward.integrations.langgraph.checkpoint_draft import LARGE
+from stateward.integrations.langgraph.reads import fetched, records_in
+from stateward.integrations.langgraph.records import GraphThread, with_output
 from stateward.integrations.langgraph.serializer import to_json
+from stateward.integrations.langgraph.waiting_writes import TaskOutput
 from stateward.integrations.langgraph.writes import (
     FULL,
-    LARGE,
     CheckpointWriter,
     gone,
     is_in,
@@ -39,7 +40,7 @@ from stateward.ops import (
 from stateward.state.refusals import stored
 
 
-def put_writes(
+def output_of(
     writer: CheckpointWriter,
     thread: GraphThread,
     id: str,
@@ -47,33 +48,43 @@ def put_writes(
     task: str,
     path: str,
     serde: SerializerProtocol,
+) -> TaskOutput:
+    """What a task wrote, as it is stored; refuses what cannot be."""
+    plain = [(channel, to_json(value, serde)) for channel, value in writes]
+    size = sum(len(_text(task, path, *each)) for each in plain)
+    check_commit(size, writer.limits)
+    special = any(channel in WRITES_IDX_MAP for channel, _ in writes)
+    return TaskOutput(thread.ns, id, task, path, plain, size, special)
+
+
+def put_writes(
+    writer: CheckpointWriter,
+    thread: GraphThread,
+    output: TaskOutput,
     run: AgentRun | None = None,
 ) -> Plan[None]:
     """Pending writes of a task: the first of each number stays, special ones are replaced."""
-    puts: dict[str, Put] = {}
+    id, task, path = output.id, output.task, output.path
     turn: tuple[Acquire | Release, ...] = ()
-    if run is not None and any(channel in (ERROR, INTERRUPT) for channel, _ in writes):
+    if run is not None and any(channel in (ERROR, INTERRUPT) for channel, _ in output.writes):
         writer.turns.stop(run)
         turn = writer.turn_after(thread, run, ends=True)
+    done = 0 if output.special else (yield from _on_segment(writer, thread, output))
+    if done >= len(output.writes):
+        return
+    puts: dict[str, Put] = {}
     firsts: list[str] = []
-    size = 0
-    plain = [(channel, to_json(value, serde)) for channel, value in writes]
-    for index, (channel, value) in enumerate(plain):
+    for index, (channel, value) in enumerate(output.writes):
         number = WRITES_IDX_MAP.get(channel, index)
+        if 0 <= number < done:
+            continue
         name = names.write(thread.ns, id, task, number)
-        text = encode({"task": task, "path": path, "channel": channel, "value": value}, "the state")
-        size += len(text)
-        puts[name] = Put(name, text)
+        puts[name] = Put(name, _text(task, path, channel, value))
         if number >= 0:
             firsts.append(name)
-    check_commit(size, writer.limits)
-    if len(firsts) == len(writes) and (
-        yield from _on_sheet(writer, thread, id, task, path, plain, size, firsts)
-    ):
-        return
     guard = yield from _still_there(writer, thread, id)
-    if isinstance(guard, NotDroppedSince) and len(firsts) == len(writes) and size < LARGE:
-        early = [TaskWrite(task, path, at, *each) for at, each in enumerate(plain)]
+    if isinstance(guard, NotDroppedSince) and not output.special and output.size < LARGE:
+        early = [TaskWrite(task, path, at, *each) for at, each in enumerate(output.writes)]
         writer.memory.come_early(thread, id, early)
     while puts:
         commit = Commit(
@@ -98,46 +109,48 @@ def put_writes(
                 raise gone(thread, id, "what a task wrote was not stored")
             now = outcome.values[guard.name]
             guard = DocumentAt(guard.name, now.version)
-            if not wrote(decode(now.json), id, task):
+            records = yield from records_in(thread, [(guard.name, now)], writer.memory)
+            numbers = [
+                write.number
+                for record in records
+                for write in record.writes
+                if record.id == id and write.task == task
+            ]
+            if not numbers:
                 continue
-            there |= set(firsts)
+            there |= {names.write(thread.ns, id, task, number) for number in numbers}
         # A retried or replayed task: what it stored the first time stays.
         puts = {name: put for name, put in puts.items() if name not in there or name not in firsts}
         firsts = [name for name in firsts if name not in there]
 
 
-def _on_sheet(
-    writer: CheckpointWriter,
-    thread: GraphThread,
-    id: str,
-    task: str,
-    path: str,
-    writes: Sequence[tuple[str, Any]],
-    size: int,
-    alone: Sequence[str],
-) -> Plan[bool]:
-    """Add what a task wrote to the sheet of its checkpoint, if this process has that to itself.
+def _text(task: str, path: str, channel: str, value: Any) -> str:
+    return encode({"task": task, "path": path, "channel": channel, "value": value}, "the state")
 
-    `alone` are the names of documents that these would be by themselves.
+
+def _on_segment(writer: CheckpointWriter, thread: GraphThread, output: TaskOutput) -> Plan[int]:
+    """Add an output to the segment of its checkpoint, if this process has that to itself.
+
+    Gives how many of its writes are stored then: what the task wrote first stays.
     """
     memory = writer.memory
-    sheet = memory.sheet(thread)
-    if sheet is None or id not in sheet.ids or len(sheet.text) + size > FULL + LARGE:
-        return False
-    if (id, task) in sheet.wrote:
-        return True
-    own = DocumentAt(names.checkpoints(thread.ns) + sheet.first, sheet.version)
+    segment = memory.segment(thread)
+    if segment is None or output.id not in segment.ids:
+        return 0
+    if done := segment.wrote.get((output.id, output.task)):
+        return done
+    if len(segment.text) + output.size > FULL + LARGE:
+        return 0
+    own = DocumentAt(names.checkpoints(thread.ns) + segment.first, segment.version)
     puts: dict[str, str] = {}
-    use = use_of_writes(path, writes)
-    known = memory.forms(thread).admits(thread.ns, puts)(use)
-    new = sheet.with_writes(id, task, use, known)
-    new.version = sheet.version + 1
+    new = with_output(segment, output, memory.templates(thread).admits(thread.ns, puts))
+    new.version = segment.version + 1
     puts[own.name] = new.text
     commit = Commit(
         thread.entity,
         writer.world.new_op(),
         tuple(Put(name, text) for name, text in puts.items()),
-        (own, *(DocumentAt(name, 0) for name in alone)),
+        (own, *output.is_new()),
         owner=thread.owner,
         retain=writer.retain,
     )
@@ -145,14 +158,14 @@ def _on_sheet(
     try:
         (outcome,) = yield (commit,)
     except BaseException:
-        memory.close_sheet(thread, own.name)
+        memory.close_segment(thread, own.name)
         raise
     if isinstance(outcome, Conflict):
-        memory.close_sheet(thread, own.name)
-        return False
+        memory.close_segment(thread, own.name)
+        return 0
     stored(outcome, thread.entity)
     memory.relied_on(thread, new)
-    return True
+    return len(output.writes)
 
 
 def _still_there(writer: CheckpointWriter, thread: GraphThread, id: str) -> Plan[Check]:

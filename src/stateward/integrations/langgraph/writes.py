@@ -1,13 +1,13 @@
 """Storing a checkpoint: one commit, in which a list that grew is stored by its new part.
 
-The checkpoints of a run, and what its tasks write, share a sheet: each text is stored once there.
+The checkpoints of a run, and what its tasks write, share a segment: each text is stored once there.
 This process takes what it has under way to be stored; where something else is, a commit is refused,
 and what it brings is stored by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
@@ -17,23 +17,12 @@ from stateward.codec import Limits, check_commit, decode, encode
 from stateward.errors import StateConflictError
 from stateward.integrations.bridge import Plan
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import (
-    Sheet,
+from stateward.integrations.kept.langgraph_segments import (
+    CheckpointSegment,
     ids_of,
 )
-from stateward.integrations.langgraph.list_deltas import (
-    Frozen,
-    ListRef,
-    Opaque,
-    common_as_stored,
-    frozen,
-)
-from stateward.integrations.langgraph.reads import (
-    ListParts,
-    find,
-    list_items,
-    records_in,
-)
+from stateward.integrations.langgraph.checkpoint_draft import LARGE, Draft
+from stateward.integrations.langgraph.reads import find, records_in
 from stateward.integrations.langgraph.records import (
     CheckpointHead,
     CheckpointMemory,
@@ -41,9 +30,11 @@ from stateward.integrations.langgraph.records import (
     GraphThread,
     Json,
     KnownCheckpoint,
-    on_sheet,
+    on_segment,
+    with_output,
 )
 from stateward.integrations.langgraph.serializer import to_json
+from stateward.integrations.langgraph.waiting_writes import TaskOutput, WaitingOutput
 from stateward.integrations.turns import AgentRun, Turns
 from stateward.ops import (
     Acquire,
@@ -65,15 +56,11 @@ from stateward.ops import (
 from stateward.state.refusals import stored
 from stateward.world import World
 
-INLINE = 256  # bytes of a value that stands in the checkpoint itself
-LARGE = 2_000  # bytes of an input or of a part of a list that does not stand in a sheet
-FULL = 4_000  # bytes of a sheet that gets nothing more
-ENOUGH = 1_000  # bytes of a sheet that gets no other run
+FULL = 4_000  # bytes of a segment that gets nothing more
+ENOUGH = 1_000  # bytes of a segment that gets no other run
 TRIES = 10
-INPUT = "__start__"
 ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `CheckpointRecord.checkpoint`
 TRIGGERS = ("branch:to:", "join:", "__start__", "__pregel_tasks")  # channels that start nodes
-SLACK = 16  # elements that may be stored in vain before a list is written anew
 
 OnConflict = Literal["raise", "fork"]
 
@@ -103,76 +90,6 @@ class CheckpointWriter(Struct, frozen=True):
         return (self.turns.acquire(thread.entity),)
 
 
-class Draft:
-    """A checkpoint as it comes together: where its values are, and the documents to be put."""
-
-    def __init__(
-        self, writer: CheckpointWriter, thread: GraphThread, id: str, serde: SerializerProtocol
-    ) -> None:
-        self._writer = writer
-        self._thread = thread
-        self._id = id
-        self._serde = serde
-        self.values: dict[str, Json] = {}
-        self.parts: dict[str, Json] = {}  # of lists, for the sheet
-        self.puts: dict[str, str] = {}
-        self.lists: dict[str, tuple[str, Frozen | None]] = {}  # by channel, with the newest part
-
-    def add_value(self, channel: str, value: Any) -> None:
-        plain = to_json(value, self._serde)
-        text = encode(plain, "the state")
-        # An input is consumed by the next step, so no other checkpoint has it.
-        if len(text) <= (LARGE if channel == INPUT else INLINE):
-            self.values[channel] = {"json": plain}
-        else:
-            self.puts[names.value(self._thread.ns, channel, self._id)] = text
-            self.values[channel] = {"in": self._id}
-
-    def add_list(self, channel: str, value: list[Any], old: Json | None) -> Plan[None]:
-        """By its new part, if it begins as what the parent's checkpoint holds (`old`)."""
-        base = None if old is None or "list" not in old else ListRef(*old["list"])
-        keep, kept = 0, None
-        if base is not None:
-            keep, kept = yield from self._common(channel, base, value)
-        if base is not None and keep == len(value) == base.length:
-            self.values[channel] = {"list": list(base)}
-            self.lists[channel] = (base.id, kept)
-            return
-        if base is None or not keep or base.stored + len(value) - keep > 2 * len(value) + SLACK:
-            base, keep = None, 0
-        items = [to_json(item, self._serde) for item in value[keep:]]
-        size = len(encode(items, "the state"))
-        if base is None and size <= INLINE:
-            self.values[channel] = {"json": items}
-            return
-        part: Json = {"base": None, "keep": keep, "items": items}
-        if base is not None:
-            part |= {"base": base.id} | ({"sheet": base.sheet} if base.sheet else {})
-        total = len(items) + (0 if base is None else base.stored)
-        self.values[channel] = {"list": [self._id, len(value), total]}
-        if size <= LARGE:
-            self.parts[channel] = part | {"stored": total}
-        else:
-            name = names.lists(self._thread.ns, channel) + names.part(self._id)
-            self.puts[name] = encode(part, "the state")
-        self.lists[channel] = (self._id, _extended(kept, keep, value))
-
-    def _common(
-        self, channel: str, base: ListRef, value: list[Any]
-    ) -> Plan[tuple[int, Frozen | None]]:
-        """How much of the list is what its parent's checkpoint holds."""
-        thread = self._thread
-        kept = self._writer.memory.lists.get((thread.entity.id, thread.ns, channel), base.id)
-        if kept is not None and len(kept) == base.length:
-            try:
-                return kept.common(value), kept
-            except Opaque:
-                pass  # something new can only be compared as stored
-        memory = self._writer.memory
-        items = yield from list_items(thread, channel, base, ListParts(), memory)
-        return common_as_stored(items, value, self._serde), None
-
-
 def put(
     writer: CheckpointWriter,
     thread: GraphThread,
@@ -190,7 +107,7 @@ def put(
     if known is None and parent is not None:
         known = yield from _learn(writer, thread, parent)
     before = None if known is None else known.record
-    draft = Draft(writer, thread, checkpoint["id"], serde)
+    draft = Draft(writer.memory, thread, checkpoint["id"], serde)
     versions = checkpoint["channel_versions"]
     for channel, value in checkpoint["channel_values"].items():
         old = None if before is None else before.values.get(channel)
@@ -218,14 +135,19 @@ def put(
     fork = fork or metadata.get("source") == "fork"
     ends = metadata.get("source") != "input" and not any(map(_goes_on, record.values))
     turn = writer.turn_after(thread, run, ends=ends)
+    waiting = writer.memory.waiting.begin(thread.place, record.id, parent)
     try:
-        granted = yield from _commit(writer, thread, record, draft, known, metadata, turn, fork)
+        granted = yield from _commit(
+            writer, thread, record, draft, known, metadata, turn, fork, waiting
+        )
     except StateConflictError:  # the run is over, and has given nothing back
         if not any(isinstance(each, Release) for each in turn):
             turn = writer.turn_after(thread, run, ends=True)
         if turn:
             yield (Commit(thread.entity, writer.world.new_op(), turn),)
         raise
+    finally:
+        writer.memory.waiting.end(thread.place, waiting)
     if run is not None and granted is not None:
         writer.turns.taken(thread.entity, run, *granted)
         if writer.turns.is_stopped(run):  # meanwhile
@@ -246,15 +168,6 @@ def _learn(
     return None if record is None else writer.memory.get(thread, parent)
 
 
-def _extended(kept: Frozen | None, keep: int, value: list[Any]) -> Frozen | None:
-    if kept is None:
-        return frozen(value)
-    try:
-        return kept.extended(keep, value[keep:])
-    except Opaque:
-        return None
-
-
 def _commit(
     writer: CheckpointWriter,
     thread: GraphThread,
@@ -264,6 +177,7 @@ def _commit(
     metadata: Mapping[str, Any],
     turn: tuple[Acquire | Release, ...],
     fork: bool,
+    waiting: Sequence[WaitingOutput],
 ) -> Plan[tuple[Lease, float] | None]:
     """Store it; gives the turn, if it was granted, and when it was asked for."""
     memory = writer.memory
@@ -271,33 +185,37 @@ def _commit(
     if isinstance(run, str) and run and run != _run(known):
         draft.puts[names.run(run)] = encode({"run_id": run}, "the run")
     if record.parent is None:  # all that the thread ever had may have gone
-        memory.forms(thread).there.pop(thread.ns, None)
-    # What came early moves to the sheet.
+        memory.templates(thread).there.pop(thread.ns, None)
+    # What came early moves to the segment.
     record.writes = memory.early(thread, record.id)
-    early = [names.write(thread.ns, record.id, each.task, each.number) for each in record.writes]
-    sheet = memory.sheet(thread)
-    if sheet is None or fork or not _has_room(sheet, record, metadata):
-        sheet = Sheet(thread.ns, names.part(record.id))
+    early = {names.write(thread.ns, record.id, each.task, each.number) for each in record.writes}
+    segment = memory.segment(thread)
+    if segment is None or fork or not _has_room(segment, record, metadata):
+        segment = CheckpointSegment(thread.ns, names.segment(record.id))
     after = _parent_check(memory, thread, known)
     guard = _head_check(writer, thread, known, fork)
+    along = _fitting([each.output for each in waiting], segment, record.id)
     tries = 0
     while True:
         tries += 1
-        own = DocumentAt(names.checkpoints(thread.ns) + sheet.first, sheet.version)
+        own = DocumentAt(names.checkpoints(thread.ns) + segment.first, segment.version)
         parent = after if after is not None and after.name != own.name else None
         puts = dict(draft.puts)
-        new = _drawn(memory, thread, record, sheet, puts)
+        new = _drawn(memory, thread, record, segment, puts, along)
         puts[own.name] = new.text
         puts[thread.head] = encode(_head_of(record, new), "the head")
         check_commit(sum(map(len, puts.values())), writer.limits)
         writes: list[Write] = [Put(key, text) for key, text in puts.items()]
-        writes += [Delete(name) for name in early]
+        writes += [Delete(name) for name in sorted(early)]
         writes.append(SetHead(retain=writer.retain or 0.0))  # a document alone does not restart it
         commit = Commit(
             thread.entity,
             writer.world.new_op(),
             (*writes, *turn),
-            tuple(check for check in (parent, own, guard) if check is not None),
+            (
+                *(check for check in (parent, own, guard) if check is not None),
+                *(check for each in along for check in each.is_new()),
+            ),
             owner=thread.owner,
             retain=writer.retain,
             reading=tuple(check.name for check in (parent, own) if check is not None),
@@ -307,20 +225,22 @@ def _commit(
         try:
             (outcome,) = yield (commit,)
         except BaseException:
-            memory.close_sheet(thread, own.name)
+            memory.close_segment(thread, own.name)
             raise
         if isinstance(outcome, Applied | Duplicate):
             break
-        memory.close_sheet(thread, own.name)
+        memory.close_segment(thread, own.name)
         if isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
             turn = ()
         elif not isinstance(outcome, Conflict) or tries == TRIES:
             break
-        elif outcome.failed == own and sheet.ids:  # somebody else has changed it
-            sheet = Sheet(thread.ns, names.part(record.id))
+        elif along:  # they may be what it was refused for
+            along = []
+        elif outcome.failed == own and segment.ids:  # somebody else has changed it
+            segment = CheckpointSegment(thread.ns, names.segment(record.id))
         elif outcome.failed == own and own.name in outcome.values:
             now = outcome.values[own.name]
-            sheet = yield from _put_again(memory, thread, record, own.name, now)
+            segment = yield from _put_again(memory, thread, record, own.name, now)
         elif parent is not None and outcome.failed == parent and is_in(record.parent, outcome):
             after = DocumentAt(parent.name, outcome.values[parent.name].version)
         else:
@@ -338,40 +258,71 @@ def _commit(
     applied = stored(outcome, thread.entity)
     record.document, record.version = own.name, applied.documents[own.name]
     if record.version != new.version:
-        memory.close_sheet(thread, own.name)
+        memory.close_segment(thread, own.name)
     memory.relied_on(thread, new)
+    for each in waiting:
+        each.settle(each.output in along)
     memory.stored(thread, record, applied.documents[thread.head])
     for channel, (part, items) in draft.lists.items():
         memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
     return None if applied.lease is None else (applied.lease, asked)
 
 
-def _has_room(sheet: Sheet, record: CheckpointRecord, metadata: Mapping[str, Any]) -> bool:
-    """Whether a checkpoint follows the last one of a sheet, and the sheet may grow."""
+def _has_room(
+    segment: CheckpointSegment, record: CheckpointRecord, metadata: Mapping[str, Any]
+) -> bool:
+    """Whether a checkpoint follows the last one of a segment, and the segment may grow."""
     most = ENOUGH if metadata.get("source") == "input" else FULL
-    last = sheet.ids[-1]
-    follows = last == record.parent and names.part(last) < names.part(record.id)
-    return follows and len(sheet.text) < most
+    last = segment.ids[-1]
+    # Whoever looks for a checkpoint looks in the last segment that is not named after it.
+    follows = last == record.parent and names.segment(last) <= names.segment(record.id)
+    return follows and len(segment.text) < most
+
+
+def _fitting(
+    waiting: Sequence[TaskOutput], segment: CheckpointSegment, id: str
+) -> list[TaskOutput]:
+    """What a checkpoint takes along: outputs of its own tasks, and of those before it there.
+
+    Of a task that has written before only what is new is stored, by itself.
+    """
+    size, tasks, fitting = 0, set(segment.wrote), list[TaskOutput]()
+    for each in waiting:
+        has_place = each.id == id or each.id in segment.ids
+        if has_place and (each.id, each.task) not in tasks and size + each.size <= LARGE:
+            fitting.append(each)
+            tasks.add((each.id, each.task))
+            size += each.size
+    return fitting
 
 
 def _drawn(
     memory: CheckpointMemory,
     thread: GraphThread,
     record: CheckpointRecord,
-    sheet: Sheet,
+    segment: CheckpointSegment,
     puts: dict[str, str],
-) -> Sheet:
-    """The sheet with the checkpoint; forms that the thread does not have yet go into `puts`."""
+    along: Sequence[TaskOutput],
+) -> CheckpointSegment:
+    """The segment with the checkpoint; templates that the thread lacks go into `puts`."""
+    admitted = memory.templates(thread).admits(thread.ns, puts)
     for channel in record.parts:
-        record.values[channel]["list"][3:] = [sheet.first]
-    new = on_sheet(sheet, record, memory.forms(thread).admits(thread.ns, puts))
-    new.version = sheet.version + 1
+        record.values[channel]["list"][3:] = [segment.first]
+    new = segment
+    for output in along:
+        if output.id != record.id:
+            new = with_output(new, output, admitted)
+    new = on_segment(new, record, admitted)
+    for output in along:
+        if output.id == record.id:
+            new = with_output(new, output, admitted)
+    new.version = segment.version + 1
     return new
 
 
-def _head_of(record: CheckpointRecord, sheet: Sheet) -> Json:
+def _head_of(record: CheckpointRecord, segment: CheckpointSegment) -> Json:
     own = {"id": record.id}
-    return own if sheet.first == names.part(record.id) else own | {"in": sheet.first}
+    return own if segment.first == names.segment(record.id) else own | {"in": segment.first}
 
 
 def _put_again(
@@ -380,17 +331,17 @@ def _put_again(
     record: CheckpointRecord,
     name: str,
     value: Value,
-) -> Plan[Sheet]:
-    """A sheet that began with this very checkpoint, without it; its writes stay."""
-    sheet = Sheet(thread.ns, names.part(record.id))
-    known = memory.forms(thread)
+) -> Plan[CheckpointSegment]:
+    """A segment that began with this very checkpoint, without it; its writes stay."""
+    segment = CheckpointSegment(thread.ns, names.segment(record.id))
+    known = memory.templates(thread)
     for other in (yield from records_in(thread, [(name, value)], memory)):
         if other.id == record.id:
             record.writes = [*other.writes, *record.writes]
         else:
-            sheet = on_sheet(sheet, other, lambda use: use.digest in known.there[thread.ns])
-    sheet.version = value.version
-    return sheet
+            segment = on_segment(segment, other, lambda use: use.digest in known.there[thread.ns])
+    segment.version = value.version
+    return segment
 
 
 def is_in(id: str | None, conflict: Conflict) -> bool:
@@ -417,9 +368,9 @@ def _parent_check(
 
 def stands(memory: CheckpointMemory, thread: GraphThread, record: CheckpointRecord) -> DocumentAt:
     """The document of a checkpoint is as this process takes it to be by then."""
-    sheet = memory.sheet(thread)
-    if sheet is not None and names.checkpoints(thread.ns) + sheet.first == record.document:
-        return DocumentAt(record.document, sheet.version)
+    segment = memory.segment(thread)
+    if segment is not None and names.checkpoints(thread.ns) + segment.first == record.document:
+        return DocumentAt(record.document, segment.version)
     return DocumentAt(record.document, record.version)
 
 

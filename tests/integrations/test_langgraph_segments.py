@@ -1,4 +1,4 @@
-"""How the checkpoints of a run share a document, and what an older release has stored."""
+"""How the checkpoints of a run share a document."""
 
 from __future__ import annotations
 
@@ -6,28 +6,25 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from hashlib import blake2b
-from pathlib import Path
 from typing import Any
 
 import pytest
 from graphs import at, checkpoint, echo, said
 from langchain_core.messages import AIMessage, HumanMessage
+from langgraph.checkpoint.base.id import uuid6
 from langgraph.graph import START, MessagesState, StateGraph
 
 import stateward
-from stateward.codec import encode
-from stateward.integrations.kept import langgraph, langgraph_sheets
+from stateward.integrations.kept import langgraph, langgraph_segments
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_sheets import (
-    Sheet,
+from stateward.integrations.kept.langgraph_segments import (
+    CheckpointSegment,
     records_of,
-    use_of_form,
+    use_of_template,
     use_of_writes,
 )
 from stateward.integrations.langgraph import StatewardSaver
-from stateward.ops import Commit, Fetch, List, Put
-
-STORED = Path(__file__).parent / "langgraph_thread.json"
+from stateward.ops import Fetch, List
 
 
 @pytest.fixture
@@ -133,6 +130,52 @@ async def test_a_task_that_is_run_again_elsewhere_changes_nothing(store: statewa
     assert found.pending_writes == [("task", "k", "first")]
 
 
+async def test_a_task_that_writes_more_later_keeps_all_of_it(store: stateward.Store) -> None:
+    """As LangGraph does for updates that come with a resume: each call brings all of them."""
+    saver = StatewardSaver(store)
+    config = await saver.aput(at("t"), checkpoint(0, {}, {}), {"source": "loop"}, {})
+    writes = [("k", "first"), ("k", "second"), ("k", "third")]
+    await saver.aput_writes(config, writes[:1], "task")
+    await saver.aput_writes(config, [("k", "other"), *writes[1:2]], "task")
+    other = StatewardSaver(store)
+    assert await other.aget_tuple(config) is not None
+    await asyncio.to_thread(other.put_writes, config, writes, "task")
+    found = await StatewardSaver(store).aget_tuple(config)
+    assert found is not None
+    assert found.pending_writes == [("task", *write) for write in writes]
+    # The same while a checkpoint is waited for, and before there is one.
+    after = checkpoint(1, {}, {})
+    early = at("t", after["id"])
+    tasks = [
+        asyncio.create_task(saver.aput_writes(place, writes[:count], "another"))
+        for place in (config, early)
+        for count in (1, 3)
+    ]
+    await asyncio.sleep(0)
+    await saver.aput(config, after, {"source": "loop"}, {})
+    await asyncio.gather(*tasks)
+    for place in (config, early):
+        found = await StatewardSaver(store).aget_tuple(place)
+        assert found is not None
+        kept = [each for each in found.pending_writes or () if each[0] == "another"]
+        assert kept == [("another", *write) for write in writes]
+
+
+async def test_what_came_early_in_two_calls_moves_once(store: stateward.Store) -> None:
+    saver = StatewardSaver(store)
+    first = await saver.aput(at("t"), checkpoint(0, {}, {}), {"source": "loop"}, {})
+    after = checkpoint(1, {}, {})
+    writes = [("k", "first"), ("k", "second")]
+    await saver.aput_writes(at("t", after["id"]), writes[:1], "task")
+    await saver.aput_writes(at("t", after["id"]), writes, "task")
+    assert len(await documents(store, "t", "w/")) == 2
+    config = await saver.aput(first, after, {"source": "loop"}, {})
+    assert await documents(store, "t", "w/") == {}
+    found = await StatewardSaver(store).aget_tuple(config)
+    assert found is not None
+    assert found.pending_writes == [("task", *write) for write in writes]
+
+
 async def test_a_checkpoint_that_is_put_again_leaves_its_neighbours(store: stateward.Store) -> None:
     saver = StatewardSaver(store)
     new = [checkpoint(step, {"k": step}, {"k": str(step)}) for step in range(3)]
@@ -153,6 +196,22 @@ async def test_a_checkpoint_that_is_put_again_leaves_its_neighbours(store: state
     assert len([each async for each in fresh.alist(at("t"))]) == 3
 
 
+async def test_of_a_checkpoint_that_is_put_again_the_new_values_count(
+    store: stateward.Store,
+) -> None:
+    saver = StatewardSaver(store)
+    new = [checkpoint(step, {"k": step} if step == 0 else {}, {}) for step in range(4)]
+    configs = [at("t")]
+    for each in new:
+        configs.append(await saver.aput(configs[-1], each, {"source": "loop"}, {}))
+    other = StatewardSaver(store, on_conflict="fork")
+    again = new[1] | {"channel_values": {"k": "again"}}
+    await other.aput(configs[1], again, {"source": "loop"}, {})
+    for reader in (saver, StatewardSaver(store)):
+        found = await reader.aget_delta_channel_history(config=configs[4], channels=["k"])
+        assert found["k"].get("seed") == "again"
+
+
 async def test_a_thread_that_was_deleted_and_begun_anew_is_whole(store: stateward.Store) -> None:
     first, second = StatewardSaver(store), StatewardSaver(store)
     await answering(first, "y" * 500).ainvoke({"messages": [HumanMessage("x" * 500)]}, at("t"))
@@ -166,7 +225,34 @@ async def test_a_thread_that_was_deleted_and_begun_anew_is_whole(store: statewar
     assert len(found.checkpoint["channel_values"]["messages"]) == 2
 
 
-# --- sheets ---------------------------------------------------------------------------------
+async def test_checkpoints_are_found_whatever_their_ids(memory: stateward.Store) -> None:
+    saver = StatewardSaver(memory)
+    timed = [checkpoint(step, {}, {})["id"] for step in range(3)]
+    ids = [timed[0], "9abc", timed[1], "zzz", "0005", timed[2], timed[2][:-4] + "ffff"]
+    config = at("t")
+    for step, id in enumerate(ids):
+        new = checkpoint(step, {"k": step}, {"k": str(step)}) | {"id": id}
+        config = await saver.aput(config, new, {"source": "loop"}, {"k": str(step)})
+    fresh = StatewardSaver(memory)
+    for step, id in enumerate(ids):
+        found = await fresh.aget_tuple(at("t", id))
+        assert found is not None
+        assert found.checkpoint["channel_values"] == {"k": step}
+    assert len([each async for each in fresh.alist(at("t"))]) == len(ids)
+
+
+def test_names_of_segments_sort_by_time_and_say_it() -> None:
+    ids = [str(uuid6()) for _ in range(50)]
+    found = [names.segment(id) for id in ids]
+    assert found == sorted(found)
+    assert len(set(found)) == 50
+    id = "1f1e2e7e-1979-63c2-8146-b2e10e5b35b5"
+    assert names.segment(id) == names.segment(id[:-1] + "6") != names.segment("x")
+    assert names.beginning(names.segment(id)) == "2026-11-18 00:34:57.532614+00:00"
+    assert names.beginning(names.segment("x")) == "x"
+
+
+# --- segments ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -185,17 +271,17 @@ async def test_a_thread_that_was_deleted_and_begun_anew_is_whole(store: statewar
         ["x" * 30, "x" * 30, 1, 1.0, True, None],
     ],
 )
-def test_whatever_fills_a_form_comes_back(value: Any) -> None:
+def test_whatever_fills_a_template_comes_back(value: Any) -> None:
     record = {"versions": {}, "metadata": {"a": value, "b": [value]}, "values": {}, "checkpoint": 1}
-    sheet, forms = Sheet("", "first"), {}
+    segment, templates = CheckpointSegment("", "first"), {}
     for number, id in enumerate(("1f1e2e7e-1979-63c2-8146-b2e10e5b35b5", "plain")):
-        use = use_of_form(record)
-        forms[use.digest] = use.form
-        sheet = sheet.with_checkpoint(id, None, use, number == 0)
+        use = use_of_template(record)
+        templates[use.digest] = use.template
+        segment = segment.with_checkpoint(id, None, use, number == 0)
         writes = use_of_writes("$", [("$", value), ("k", [value])])
-        forms[writes.digest] = writes.form
-        sheet = sheet.with_writes(id, "task", writes, number == 1)
-    for found in records_of(json.loads(sheet.text), json.loads(json.dumps(forms))):
+        templates[writes.digest] = writes.template
+        segment = segment.with_writes(id, "task", writes, number == 1)
+    for found in records_of(json.loads(segment.text), json.loads(json.dumps(templates))):
         assert json.dumps(found["metadata"]) == json.dumps(record["metadata"])
         assert [(each.channel, each.value) for each in found["writes"]] == [
             ("$", value),
@@ -203,65 +289,35 @@ def test_whatever_fills_a_form_comes_back(value: Any) -> None:
         ]
 
 
-async def test_a_thousand_different_metadata_leave_few_forms(memory: stateward.Store) -> None:
+async def test_a_thousand_different_metadata_leave_few_templates(memory: stateward.Store) -> None:
     saver, config = StatewardSaver(memory), at("t")
     for number in range(150):
         said: Any = {"source": "loop", f"key {number}": 1}
         config = await saver.aput(config, checkpoint(number, {}, {}), said, {})
-    assert len(await documents(memory, "t", "f/")) <= 64
+    assert len(await documents(memory, "t", "t/")) <= 64
     found = [each async for each in StatewardSaver(memory).alist(at("t"))]
     assert [f"key {149 - number}" in each.metadata for number, each in enumerate(found)] == [
         True
     ] * 150
 
 
-async def test_two_forms_with_one_digest_are_kept_apart(
+async def test_two_templates_with_one_digest_are_kept_apart(
     memory: stateward.Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(langgraph_sheets, "blake2b", lambda *_, **__: blake2b(b"", digest_size=6))
+    monkeypatch.setattr(langgraph_segments, "blake2b", lambda *_, **__: blake2b(b"", digest_size=6))
     graph = answering(StatewardSaver(memory), "y" * 500)
     for _ in range(2):
         await graph.ainvoke({"messages": [HumanMessage("x" * 500)]}, at("t"))
-    assert len(await documents(memory, "t", "f/")) == 1
+    assert len(await documents(memory, "t", "t/")) == 1
     fresh = answering(StatewardSaver(memory), "")
     history = [each async for each in fresh.aget_state_history(at("t"))]
     assert len(history[0].values["messages"]) == 4
     assert len(history) == 6
 
 
-# --- what an older release has stored -------------------------------------------------------
-
-
-async def _planted(store: stateward.Store) -> dict[str, Any]:
-    kept: dict[str, Any] = json.loads(STORED.read_text())
-    entity = store._scope.entity("langgraph-thread", "t")
-    puts = tuple(Put(name, encode(value, "it")) for name, value in kept.items())
-    await store._scope.execute((Commit(entity, "planted", puts),))
-    return kept
-
-
-async def test_a_thread_of_an_older_release_is_read_and_goes_on(store: stateward.Store) -> None:
-    kept = await _planted(store)
-    assert sum(name.startswith("c/") for name in kept) == 6
-    graph = echo(StatewardSaver(store))
-    before = [each async for each in graph.aget_state_history(at("t"))]
-    texts = ["one " + "x" * 300, f"you said: one {'x' * 300}", "two", "you said: two"]
-    assert [said(each.values) if each.values else [] for each in reversed(before)] == [
-        texts[:count] for count in (0, 1, 2, 2, 3, 4)
-    ]
-    assert [len(each.tasks) for each in before] == [0, 1, 1, 0, 1, 1]
-    state = await graph.ainvoke({"messages": [HumanMessage("three")]}, at("t"))
-    assert said(state) == [*texts, "three", "you said: three"]
-    fresh = echo(StatewardSaver(store))
-    assert said((await fresh.aget_state(at("t"))).values) == said(state)
-    assert len([each async for each in fresh.aget_state_history(at("t"))]) == 9
-    await StatewardSaver(store).aprune(["t"])
-    assert said((await echo(StatewardSaver(store)).aget_state(at("t"))).values) == said(state)
-
-
-async def test_the_command_line_reads_both(store: stateward.Store) -> None:
-    await _planted(store)
-    await echo(StatewardSaver(store)).ainvoke({"messages": [HumanMessage("z" * 400)]}, at("t"))
+async def test_the_command_line_reads_segments(store: stateward.Store) -> None:
+    for text in ("one", "two", "z" * 400):
+        await echo(StatewardSaver(store)).ainvoke({"messages": [HumanMessage(text)]}, at("t"))
     entity = store._scope.entity("langgraph-thread", "t")
     (fetched,) = await store._scope.execute((Fetch(entity, all_documents=True),))
     values = fetched.documents  # type: ignore[union-attr]
