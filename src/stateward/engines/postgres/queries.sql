@@ -7,8 +7,7 @@ SELECT now, plain, versions, others, outcomes
 FROM stateward.commit_batch(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b);
 
 -- name: commit_alone
-SELECT now, version, outcome
-FROM stateward.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s, %s);
+SELECT stateward.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s, %s);
 
 -- name: restore
 SELECT outcome FROM stateward.restore(%s, %s, %s, %s, %s, %s);
