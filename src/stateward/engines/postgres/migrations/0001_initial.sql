@@ -184,7 +184,9 @@ $$;
 -- The appends that `forget_ops` would keep, newest first, of those whose entries go no further than a number.
 CREATE FUNCTION stateward.remembered(
     h stateward.entities, upto bigint, now float8, OUT seq bigint, OUT at float8, OUT op text
-) RETURNS SETOF record LANGUAGE plpgsql STABLE AS $$
+) RETURNS SETOF record LANGUAGE plpgsql STABLE
+-- Read from the end and no further: no plan may read all of a log to sort it.
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
     newer integer := 0;
 BEGIN
