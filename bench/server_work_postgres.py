@@ -1,4 +1,4 @@
-"""What a call costs the PostgreSQL server: instructions, counted by callgrind, and bytes of WAL.
+"""What a call costs the PostgreSQL server: instructions, counted by callgrind, WAL and table space.
 
     python -m bench.server_work_postgres                  # all calls: two minutes, with valgrind
     python -m bench.server_work_postgres --only "append"  # those whose name has this in it
@@ -22,13 +22,14 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from bench.contestants.raw import encode
-from bench.contestants.raw_psycopg import APPEND, TABLES
-from bench.conversations import LAST, turn
+from bench.contestants.raw import documents, documents_of, encode, work
+from bench.contestants.raw_psycopg import APPEND, CONTEXT, TABLES
+from bench.conversations import LAST, WORK, Population, profile, turn
 from stateward.engine import SyncEngine
 from stateward.engines.postgres import pool_sync
 from stateward.engines.registry import create_sync_engine, parse
-from stateward.ops import Append, Commit, Entity, Fetch, Log
+from stateward.ops import Append, Commit, Entity, Fetch, List, Log, Put, SetHead
+from stateward.state.run_record import READING
 from stateward.world import World
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))  # where servers are started
@@ -74,6 +75,7 @@ class Cost(NamedTuple):
     name: str
     instructions: float
     wal: float
+    stored: float  # by which the database grew
     counts: Path  # of the longer session
 
 
@@ -99,12 +101,30 @@ def fill(url: str) -> None:
     with engine(url) as opened:
         for _ in range(HISTORY // 2):
             opened.execute([append(number) for number in range(THREADS)])
+        for number in range(THREADS):
+            opened.execute(knowledge(number))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(TABLES)  # type: ignore[call-overload]
         for number in range(THREADS):
             for _ in range(HISTORY // 2):
                 connection.execute(APPEND, raw_append(number))  # type: ignore[call-overload]
+        people = Population(users=THREADS)
+        cursor = connection.cursor()
+        cursor.executemany("INSERT INTO documents VALUES (%s, 1, %s)", documents(people))
+        cursor.executemany("INSERT INTO work VALUES (%s, %s, %s)", work(people))
         connection.execute("VACUUM ANALYZE")
+
+
+def knowledge(number: int) -> list[Commit]:
+    """Two documents of a user, and unfinished work."""
+    user, text = f"u-{number}", encode(profile(number))
+    kept = (Put("default", text), Put("settings", text))
+    begun = (SetHead(status="active"), Put("state", encode(WORK)))
+    refund = Entity("default", "workflow", f"refund-{number}")
+    return [
+        Commit(Entity("default", "user", user), WORLD.new_op(), kept, owner=user),
+        Commit(refund, WORLD.new_op(), begun, owner=user),
+    ]
 
 
 def raw_append(number: int) -> dict[str, str]:
@@ -160,6 +180,29 @@ def first_load(url: str, times: int) -> None:
             opened.execute([Fetch(it, log=Log(last=LAST)), Fetch(it, log=beginning)])
 
 
+def context(url: str, times: int) -> None:
+    with engine(url) as opened:
+        for time in range(times):
+            user = f"u-{time % THREADS}"
+            found = opened.execute(
+                [
+                    Fetch(entity(time % THREADS), log=Log(last=LAST)),
+                    Fetch(Entity("default", "user", user), user, all_documents=True),
+                    List("default", "workflow", user, status="active", documents=READING),
+                ]
+            )
+            assert len(found) == 3
+
+
+def raw_context(url: str, times: int) -> None:
+    with psycopg.connect(url, autocommit=True, prepare_threshold=0) as connection:
+        for time in range(times):
+            user = f"u-{time % THREADS}"
+            asked = (f"s-{time % THREADS}", LAST, *documents_of(user), user)
+            found = connection.execute(CONTEXT, asked, binary=True).fetchall()  # type: ignore[call-overload]
+            assert len(found) == LAST + 3
+
+
 CALLS = (
     Call("append, one caller, driver by hand", raw_alone),
     Call("append, one caller", alone),
@@ -168,6 +211,8 @@ CALLS = (
     Call("first append of a thread, one caller", created),
     Call(f"last {LAST}, one caller", last),
     Call(f"last {LAST}, first load in a process", first_load),
+    Call("context, one caller, driver by hand", raw_context),
+    Call("context, one caller", context),
 )
 
 
@@ -175,19 +220,20 @@ def measure(server: CountedServer, call: Call, url: str) -> Cost:
     least, most = (FEW, MANY) if call.calls > 1 else (FEW_ALONE, MANY_ALONE)
     few, many = (_session(server, call, url, times) for times in (least, most))
     more = (most - least) * call.calls
-    return Cost(call.name, (many[0] - few[0]) / more, (many[1] - few[1]) / more, many[2])
+    instructions, wal, stored = ((many[i] - few[i]) / more for i in range(3))
+    return Cost(call.name, instructions, wal, stored, many[3])
 
 
-def _session(server: CountedServer, call: Call, url: str, times: int) -> tuple[int, int, Path]:
-    """Instructions, bytes of WAL and counts of a session that makes so many calls."""
+def _session(server: CountedServer, call: Call, url: str, times: int) -> tuple[int, int, int, Path]:
+    """Instructions, bytes of WAL and of tables, and counts of a session with so many calls."""
     with psycopg.connect(url, autocommit=True) as watching:
-        before, start = server.counts(), _wal(watching)
+        before, start, size = server.counts(), _number(watching, WAL), _number(watching, SIZE)
         call.session(url, times)
         while watching.execute(OTHERS).fetchone() != (0,):
             pass  # a backend that ends writes its counts first
-        written = _wal(watching) - start
+        written, grown = _number(watching, WAL) - start, _number(watching, SIZE) - size
         (mine,) = server.counts() - before  # blocking engines have one connection for one caller
-    return _total(mine), written, mine
+    return _total(mine), written, grown, mine
 
 
 OTHERS = (
@@ -196,8 +242,12 @@ OTHERS = (
 )
 
 
-def _wal(connection: psycopg.Connection[Any]) -> int:
-    row = connection.execute("SELECT pg_current_wal_insert_lsn() - '0/0'").fetchone()
+WAL = "SELECT pg_current_wal_insert_lsn() - '0/0'"
+SIZE = "SELECT pg_database_size(current_database())"
+
+
+def _number(connection: psycopg.Connection[Any], query: str) -> int:
+    row = connection.execute(query).fetchone()  # type: ignore[call-overload]
     assert row is not None
     return int(row[0])
 
@@ -229,7 +279,8 @@ def main() -> None:
             if asked.only not in call.name:
                 continue
             cost = measure(server, call, server.url)
-            print(f"{cost.name:44} {cost.instructions:12,.0f} {cost.wal:8,.0f} B", flush=True)
+            figures = f"{cost.instructions:12,.0f} {cost.wal:8,.0f} B {cost.stored:8,.0f} B"
+            print(f"{cost.name:44} {figures}", flush=True)
             if asked.functions:
                 _show_functions(cost.counts, asked.functions)
     finally:

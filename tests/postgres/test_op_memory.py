@@ -111,6 +111,27 @@ def test_a_repeated_append_gets_its_first_answer(engine: SyncEngine, together: b
 
 
 @pytest.mark.parametrize("together", [False, True])
+def test_ops_that_come_out_of_order_are_applied_once(
+    server: PostgresServer, engine: SyncEngine, schema: str, together: bool
+) -> None:
+    """Only one that is greater than all before is known to be new without being looked for."""
+    beside = [append("beside", OTHER)] if together else []
+    engine.execute([append("5")])
+    engine.execute([Commit(IT, "9", (Put("d", "1"),))])
+    came = ["6", "3", "a", "B", "9a", "4", "é", "b", "c"]
+    firsts = {op: engine.execute([append(op), *beside])[0] for op in came}
+    assert entries(engine) == ["5", *came]
+    for op, first in reversed(firsts.items()):
+        again, *_ = engine.execute([append(op), *beside])
+        assert isinstance(again, Duplicate)
+        assert again.first == first
+    (put,) = engine.execute([append("9")])
+    assert isinstance(put, Duplicate)
+    assert entries(engine) == ["5", *came]
+    assert remembered(server, schema) - {"beside"} == {"5", "9"}
+
+
+@pytest.mark.parametrize("together", [False, True])
 def test_a_retry_that_waits_for_its_first_attempt_is_not_stored_again(
     server: PostgresServer, engine: SyncEngine, schema: str, together: bool
 ) -> None:

@@ -89,11 +89,12 @@ def commit_alone(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
     )
 
     def read(rows: Rows, found: list[Any]) -> None:
-        now, version, text = rows[0]
-        if version is not None:
-            found[index] = Applied(version, commit.op, now)
-        else:
+        text = rows[0][0]
+        if text[0] == "{":
             found[index] = read_commit(commit, text)
+        else:
+            version, now = text.split(" ")
+            found[index] = Applied(int(version), commit.op, float(now))
 
     return Statement(queries.commit_alone, params, read)
 

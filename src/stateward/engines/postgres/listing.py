@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from stateward.codec import encode, listing_mark
 from stateward.engine import MINUTE
+from stateward.engines.postgres.arrays import TextArray
 from stateward.engines.postgres.escape import escape, unescape
 from stateward.engines.postgres.outcomes import (
     HEAD_COLUMNS,
@@ -25,10 +24,10 @@ MOST = 1 << 31  # more than any page holds
 _HEAD = """e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
     e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
     e.token, e.nonce, e.holder, e.granted, e.until"""
-_DOCUMENTS = """(SELECT json_agg(
-    json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log))
-    FROM jsonb_array_elements_text(%s::jsonb) AS n(name)
-    JOIN stateward.documents d ON d.entity = e.id AND d.life = e.life AND d.name = n.name)::text"""
+_DOCUMENTS = """array_to_json(ARRAY(
+    SELECT json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
+    FROM stateward.documents d
+    WHERE d.entity = e.id AND d.life = e.life AND d.name = ANY (%b)))::text"""
 _ALIVE = "(e.expires IS NULL OR e.expires > (SELECT stateward.clock()))"
 
 
@@ -80,7 +79,7 @@ def entities_query(op: List, index: int) -> tuple[str, list[Any]]:
     documents = "NULL"
     if op.documents:
         documents = _DOCUMENTS
-        args.insert(0, msgspec.json.encode([escape(name) for name in op.documents]).decode())
+        args.insert(0, TextArray([escape(name) for name in op.documents]))
     query = (
         f"SELECT {index}::bigint, stateward.clock(), e.id, {_HEAD},"
         f" e.kind, e.name, NULL::bigint, NULL::bigint, NULL, {documents}"

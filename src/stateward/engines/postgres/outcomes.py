@@ -182,6 +182,8 @@ def read_fetch(fetch: Fetch, row: Sequence[Any], newest_first: bool) -> Fetched 
     log = fetch.log
     if log is not None and _is_reset(log, columns, stamp):
         return Fetched(head, reset=True)
+    if log is not None and count is None:
+        return _tail(head, lines, first)
     values, unchanged = _documents(fetch, documents)
     if log is None:
         return Fetched(head, documents=values, unchanged=unchanged)
@@ -233,8 +235,16 @@ def read_tail(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
     if refusal is not None:
         return refusal
     head = head_of(columns)
-    lines, count, first = row[_HEAD.stop : _HEAD.stop + 3]
-    return Fetched(head, lines or "", count, first or 0, truncated=head.base > 0)
+    lines, begins = row[_HEAD.stop : _HEAD.stop + 2]
+    return _tail(head, lines, begins)
+
+
+def _tail(head: Head, lines: str, begins: int | None) -> Fetched:
+    """`begins` is the number of the first of these lines, where it is not known beforehand."""
+    if not lines:
+        return Fetched(head, truncated=head.base > 0)
+    count = lines.count("\n") + 1
+    return Fetched(head, lines, count, begins or head.version - count + 1, truncated=head.base > 0)
 
 
 def read_head(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
@@ -302,8 +312,8 @@ def _documents(fetch: Fetch, text: str | None) -> tuple[dict[str, Value], tuple[
             unchanged.append(name)
         else:
             values[name] = Value(value, version, stamp, updated, log)
-    if fetch.all_documents:  # by the bytes of their names, as they come
-        return values, tuple(unchanged)
+    if fetch.all_documents:  # by the bytes of their names
+        return dict(sorted(values.items())), tuple(sorted(unchanged))
     ordered = {name: values[name] for name in fetch.documents if name in values}
     known = set(unchanged)
     return ordered, tuple(name for name in fetch.documents if name in known)

@@ -7,8 +7,7 @@ SELECT now, plain, versions, others, outcomes
 FROM stateward.commit_batch(%b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b, %b);
 
 -- name: commit_alone
-SELECT now, version, outcome
-FROM stateward.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s, %s);
+SELECT stateward.commit_alone(%s, %s, %s, %s, %s, %b, %s, %b, %b, %s, %s, %s);
 
 -- name: restore
 SELECT outcome FROM stateward.restore(%s, %s, %s, %s, %s, %s);
@@ -153,27 +152,22 @@ JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 -- name: fetch_tail
 -- A conversation's head and its newest entries, oldest first: the everyday load. Where nothing
 -- was removed from the log their numbers are known beforehand, and they are read in that order;
--- otherwise where to begin is looked up from the end.
+-- otherwise where to begin is looked up from the end, and told. Lists are made by ARRAY: to get an
+-- aggregate ready takes as long as reading twenty entries.
 SELECT stateward.clock(), e.id,
        e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
        e.token, e.nonce, e.holder, e.granted, e.until,
-       page.lines, page.count, page.first
+       array_to_string(ARRAY(
+           SELECT n.body FROM stateward.log n
+           WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+             AND n.seq >= CASE WHEN e.live = e.version - e.base
+                               THEN greatest(e.base, e.version - u.last) + 1
+                               ELSE stateward.tail_begins(e, u.last) END
+           ORDER BY n.seq LIMIT u.last), E'\n'),
+       CASE WHEN e.live <> e.version - e.base THEN stateward.tail_begins(e, u.last) END
 FROM (SELECT %s::bigint AS last) u
-JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s,
-LATERAL (
-    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
-           min(l.seq) AS first
-    FROM (SELECT n.seq, n.body FROM stateward.log n
-          WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
-            AND n.seq > CASE WHEN e.live = e.version - e.base
-                             THEN greatest(e.base, e.version - u.last)
-                             ELSE (SELECT min(g.seq) - 1 FROM (
-                                       SELECT m.seq FROM stateward.log m
-                                       WHERE m.entity = e.id AND m.life = e.life
-                                         AND m.seq > e.base AND m.body IS NOT NULL
-                                       ORDER BY m.seq DESC LIMIT u.last) g) END
-          ORDER BY n.seq LIMIT u.last) l) page;
+JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: fetch_head
 -- A head alone: how a cache asks whether anything has changed.
@@ -229,22 +223,16 @@ SELECT stateward.clock(), e.id,
        e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
        e.token, e.nonce, e.holder, e.granted, e.until,
-       page.lines, page.count, page.first, u.place
+       array_to_string(ARRAY(
+           SELECT n.body FROM stateward.log n
+           WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+             AND n.seq >= CASE WHEN e.live = e.version - e.base
+                               THEN greatest(e.base, e.version - u.last) + 1
+                               ELSE stateward.tail_begins(e, u.last) END
+           ORDER BY n.seq LIMIT u.last), E'\n'),
+       CASE WHEN e.live <> e.version - e.base THEN stateward.tail_begins(e, u.last) END, u.place
 FROM unnest(%b, %b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, last, place)
-JOIN stateward.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name,
-LATERAL (
-    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
-           min(l.seq) AS first
-    FROM (SELECT n.seq, n.body FROM stateward.log n
-          WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
-            AND n.seq > CASE WHEN e.live = e.version - e.base
-                             THEN greatest(e.base, e.version - u.last)
-                             ELSE (SELECT min(g.seq) - 1 FROM (
-                                       SELECT m.seq FROM stateward.log m
-                                       WHERE m.entity = e.id AND m.life = e.life
-                                         AND m.seq > e.base AND m.body IS NOT NULL
-                                       ORDER BY m.seq DESC LIMIT u.last) g) END
-          ORDER BY n.seq LIMIT u.last) l) page;
+JOIN stateward.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name;
 
 -- name: part_tail
 -- The same as a part of a larger statement, in the columns of `fetch`.
@@ -252,22 +240,16 @@ SELECT u.place, stateward.clock(), e.id,
        e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
        e.token, e.nonce, e.holder, e.granted, e.until,
-       NULL::text, page.lines, page.count, page.first, NULL::text, NULL::text
+       NULL::text, array_to_string(ARRAY(
+           SELECT n.body FROM stateward.log n
+           WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+             AND n.seq >= CASE WHEN e.live = e.version - e.base
+                               THEN greatest(e.base, e.version - u.last) + 1
+                               ELSE stateward.tail_begins(e, u.last) END
+           ORDER BY n.seq LIMIT u.last), E'\n'),
+       NULL::bigint, CASE WHEN e.live <> e.version - e.base THEN stateward.tail_begins(e, u.last) END, NULL::text, NULL::text
 FROM (SELECT %s::bigint AS place, %s::bigint AS last) u
-JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s,
-LATERAL (
-    SELECT string_agg(l.body, E'\n') AS lines, count(*) AS count,
-           min(l.seq) AS first
-    FROM (SELECT n.seq, n.body FROM stateward.log n
-          WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
-            AND n.seq > CASE WHEN e.live = e.version - e.base
-                             THEN greatest(e.base, e.version - u.last)
-                             ELSE (SELECT min(g.seq) - 1 FROM (
-                                       SELECT m.seq FROM stateward.log m
-                                       WHERE m.entity = e.id AND m.life = e.life
-                                         AND m.seq > e.base AND m.body IS NOT NULL
-                                       ORDER BY m.seq DESC LIMIT u.last) g) END
-          ORDER BY n.seq LIMIT u.last) l) page;
+JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: part_beginning
 -- The oldest entries of one conversation with their details, in the columns of `fetch`: the first load
@@ -300,10 +282,9 @@ SELECT %s::bigint, stateward.clock(), e.id,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
        e.token, e.nonce, e.holder, e.granted, e.until,
        NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
-       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log))
-        FROM (SELECT a.name, a.value, a.version, a.stamp, a.updated, a.log
-              FROM stateward.documents a
-              WHERE a.entity = e.id AND a.life = e.life ORDER BY a.name) d)::text
+       array_to_json(ARRAY(
+           SELECT json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
+           FROM stateward.documents d WHERE d.entity = e.id AND d.life = e.life))::text
 FROM stateward.entities e
 WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
 
@@ -314,9 +295,10 @@ SELECT %s::bigint, stateward.clock(), e.id,
        e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
        e.token, e.nonce, e.holder, e.granted, e.until,
        NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
-       (SELECT json_agg(json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log))
-        FROM stateward.documents d
-        WHERE d.entity = e.id AND d.life = e.life AND d.name = ANY (%b))::text
+       array_to_json(ARRAY(
+           SELECT json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
+           FROM stateward.documents d
+           WHERE d.entity = e.id AND d.life = e.life AND d.name = ANY (%b)))::text
 FROM stateward.entities e
 WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
 

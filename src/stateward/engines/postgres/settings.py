@@ -47,6 +47,7 @@ OURS = ("schema", "pool", "migrate", "listen", "prepare", "wire", "connect_timeo
 SESSION = (
     "plan_cache_mode=force_generic_plan",  # array parameters would be planned anew at each call
     "enable_seqscan=off",  # a plan made while a table was small must not read all of it later
+    "enable_bitmapscan=off",  # a lookup finds a few rows, which need no map
     "jit=off",  # before 18 the line above makes costs look so large that all would be compiled
     r"default_transaction_isolation=read\ committed",  # each statement sees what it waited for
     "lock_timeout=4000",  # ms; gives up, and says so, before the caller does

@@ -40,6 +40,10 @@ _Kind = tuple[int, Callable[[Any], bytes]]
 _bigint, _integer, _float = Struct("!q").pack, Struct("!i").pack, Struct("!d").pack
 
 
+def _none(_: None) -> Any:
+    return None
+
+
 def _data(array: Packed) -> bytes:
     return array.data
 
@@ -52,6 +56,7 @@ _KINDS: dict[type, _Kind] = {
     Int8: (20, _bigint),
     int: (20, _bigint),
     float: (701, _float),
+    type(None): (0, _none),  # of whatever type is asked for there
     **{
         kind: (kind.array, _data)
         for kind in (TextArray, BigintArray, IntegerArray, FloatArray, BooleanArray)
@@ -59,11 +64,13 @@ _KINDS: dict[type, _Kind] = {
 }
 
 
-def _kind_of(value: Any) -> _Kind:
-    found = _KINDS.get(type(value))
-    if found is None:  # somebody's own kind of string
-        found = next(how for kind, how in _KINDS.items() if isinstance(value, kind))
-    return found
+def _kinds_of(values: Sequence[Any]) -> list[_Kind]:
+    try:
+        return [_KINDS[type(value)] for value in values]
+    except KeyError:  # somebody's own kind of string
+        return [
+            next(how for kind, how in _KINDS.items() if isinstance(value, kind)) for value in values
+        ]
 
 
 @cache
@@ -98,7 +105,7 @@ class Wire:
 
     def ask(self, query: str, params: Sequence[Any]) -> Generator[Any, Any, Rows]:
         """The rows of one statement, as a generator for the driver's waits."""
-        kinds = [_NOTHING if value is None else _kind_of(value) for value in params]
+        kinds = _kinds_of(params)
         values = [how(value) for (_, how), value in zip(kinds, params, strict=True)]
         key = query, tuple([oid for oid, _ in kinds])
         statement = self._statements.get(key) or self._meet(key)
@@ -147,10 +154,3 @@ class Wire:
         yield from self._answer(ExecStatus.COMMAND_OK)
         statement.name = name
         self._prepared += 1
-
-
-def _none(_: None) -> Any:
-    return None
-
-
-_NOTHING: tuple[int, Callable[[Any], Any]] = (0, _none)  # of whatever type is asked for there

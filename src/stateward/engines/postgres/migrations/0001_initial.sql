@@ -35,7 +35,7 @@ CREATE TABLE stateward.entities (
     due        float8,
     retain     float8,
     expires    float8 DEFAULT 0,                     -- 0: dropped, or never was; NULL: for ever
-    sweep_at   float8,                               -- not after expires + grace; moved rarely
+    sweep_at   float8,                               -- when the sweep looks; appends leave it
     created    float8 NOT NULL DEFAULT 0,
     updated    float8 NOT NULL DEFAULT 0,
     version    bigint NOT NULL DEFAULT 0,            -- entries ever appended in this life
@@ -51,7 +51,8 @@ CREATE TABLE stateward.entities (
     granted    float8 NOT NULL DEFAULT 0,
     until      float8 NOT NULL DEFAULT 0,
     touched    bigint,                               -- the minute of `updated`; NULL: dropped
-    restored   bigint NOT NULL DEFAULT 0             -- entries up to here came from a backup
+    restored   bigint NOT NULL DEFAULT 0,            -- entries up to here came from a backup
+    peak       text COLLATE "C" NOT NULL DEFAULT ''  -- no op applied is greater than it or the stamp
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX entities_by_name ON stateward.entities (namespace, kind, name);
 CREATE INDEX entities_by_owner ON stateward.entities (namespace, owner, kind, name)
@@ -85,9 +86,9 @@ CREATE TABLE stateward.log (
     PRIMARY KEY (entity, life, seq)
 );
 CREATE INDEX log_by_key ON stateward.log (entity, life, key, seq) WHERE key IS NOT NULL;
-CREATE INDEX log_by_op ON stateward.log (op) WHERE op IS NOT NULL;
 
--- One row a document.
+-- One row a document. Pages keep room for a second version of one, so that what is written again and again
+-- takes the place of its earlier versions: those of 2 KB took twice the space with less.
 CREATE TABLE stateward.documents (
     entity  bigint NOT NULL,
     version bigint NOT NULL,
@@ -98,7 +99,7 @@ CREATE TABLE stateward.documents (
     stamp   text COLLATE "C" NOT NULL,
     value   text COLLATE "C" NOT NULL,
     PRIMARY KEY (entity, life, name)
-) WITH (fillfactor = 80);
+) WITH (fillfactor = 70);
 
 -- The ops an entity has applied, so that a retried call gets its first answer: all but those of
 -- appends, which the log itself remembers until their entries go. `rest` holds the outcome where it
@@ -152,8 +153,18 @@ LANGUAGE sql STABLE AS $$
     ORDER BY seq LIMIT 1
 $$;
 
--- When an entity is looked at by the sweep: it follows `expires` within a tenth of the grace, not
--- at every append, because it is indexed.
+-- Where the last so many entries of a log begin from which some were removed.
+CREATE FUNCTION stateward.tail_begins(e stateward.entities, count bigint) RETURNS bigint
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN (SELECT min(l.seq) FROM (
+        SELECT seq FROM stateward.log
+        WHERE entity = e.id AND life = e.life AND seq > e.base AND body IS NOT NULL
+        ORDER BY seq DESC LIMIT count) l);
+END $$;
+
+-- When an entity is looked at by the sweep: it follows `expires` within a tenth of the grace, because
+-- it is indexed. Plain appends do not move it: a sweep that looks too early does.
 CREATE FUNCTION stateward.sweep_time(expires float8, sweep_at float8) RETURNS float8
 LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE
@@ -170,35 +181,43 @@ LANGUAGE sql AS $$
         AND (at <= now - 600 OR n <= commits - 1024)
 $$;
 
--- What is known of an op: its own row, or the last entry of the append that it was. `+ 0` keeps the log from
--- being read by entity, all of it, by a plan that was made while it was short.
-CREATE FUNCTION stateward.known_op(
-    h stateward.entities, its_op text, OUT version bigint, OUT at float8, OUT rest text
-) RETURNS SETOF record LANGUAGE sql STABLE ROWS 1 AS $$
-    SELECT o.version, o.at, o.rest FROM stateward.ops o WHERE o.entity = h.id AND o.op = its_op
-    UNION ALL
-    SELECT l.seq, l.at, NULL FROM stateward.log l
-    WHERE l.op = its_op AND l.entity + 0 = h.id AND l.life = h.life AND l.seq > h.restored
-$$;
-
--- Remember appends apart from their entries up to a number, which are about to go: those that
--- `forget_ops` would keep.
-CREATE FUNCTION stateward.keep_ops(h stateward.entities, upto bigint, now float8) RETURNS void
-LANGUAGE plpgsql AS $$
+-- The appends that `forget_ops` would keep, newest first, of those whose entries go no further than a number.
+CREATE FUNCTION stateward.remembered(
+    h stateward.entities, upto bigint, now float8, OUT seq bigint, OUT at float8, OUT op text
+) RETURNS SETOF record LANGUAGE plpgsql STABLE
+-- Read from the end and no further: no plan may read all of a log to sort it.
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
 DECLARE
-    l record;
     newer integer := 0;
 BEGIN
-    FOR l IN SELECT e.seq, e.at, e.op FROM stateward.log e
-             WHERE e.entity = h.id AND e.life = h.life AND e.op IS NOT NULL
-               AND e.seq > greatest(h.base, h.restored) AND e.seq <= upto
-             ORDER BY e.seq DESC LOOP
-        EXIT WHEN newer >= 64 AND l.at <= now - 120 AND (l.at <= now - 600 OR newer >= 1024);
-        INSERT INTO stateward.ops (entity, n, at, version, op)
-        VALUES (h.id, h.commits, l.at, l.seq, l.op) ON CONFLICT DO NOTHING;
+    FOR seq, at, op IN
+            SELECT l.seq, l.at, l.op FROM stateward.log l
+            WHERE l.entity = h.id AND l.life = h.life AND l.op IS NOT NULL
+              AND l.seq > greatest(h.base, h.restored) AND l.seq <= upto
+            ORDER BY l.seq DESC LOOP
+        EXIT WHEN newer >= 64 AND at <= now - 120 AND (at <= now - 600 OR newer >= 1024);
+        RETURN NEXT;
         newer := newer + 1;
     END LOOP;
 END $$;
+
+-- What is known of an op: its own row, or the last entry of the append that it was. Nobody asks for one that is
+-- greater than the stamp and the peak: it is new.
+CREATE FUNCTION stateward.known_op(
+    h stateward.entities, its_op text, now float8, OUT version bigint, OUT at float8, OUT rest text
+) RETURNS SETOF record LANGUAGE sql STABLE ROWS 1 AS $$
+    SELECT o.version, o.at, o.rest FROM stateward.ops o WHERE o.entity = h.id AND o.op = its_op
+    UNION ALL
+    SELECT l.seq, l.at, NULL FROM stateward.remembered(h, h.version, now) l WHERE l.op = its_op
+$$;
+
+-- Remember appends apart from their entries up to a number, which are about to go.
+CREATE FUNCTION stateward.keep_ops(h stateward.entities, upto bigint, now float8) RETURNS void
+LANGUAGE sql AS $$
+    INSERT INTO stateward.ops (entity, n, at, version, op)
+    SELECT h.id, h.commits, l.at, l.seq, l.op FROM stateward.remembered(h, upto, now) l
+    ON CONFLICT DO NOTHING
+$$;
 
 -- A new life: only the remembered ops, the counters and the last token carry over.
 CREATE FUNCTION stateward.begin_life(h stateward.entities) RETURNS stateward.entities
@@ -383,12 +402,14 @@ BEGIN
     END IF;
 
     -- Known ops and keys.
-    SELECT * INTO known FROM stateward.known_op(h, new_op) LIMIT 1;
-    IF FOUND THEN
-        RETURN jsonb_build_object('is', 'Duplicate', 'own', true,
-            'first', coalesce(known.rest::jsonb, jsonb_build_object(
-                'version', known.version, 'stamp', new_op, 'at', known.at)),
-            'head', stateward.show_head(h, alive), 'values', before);
+    IF new_op COLLATE "C" <= greatest(h.stamp, h.peak) THEN
+        SELECT * INTO known FROM stateward.known_op(h, new_op, now) LIMIT 1;
+        IF FOUND THEN
+            RETURN jsonb_build_object('is', 'Duplicate', 'own', true,
+                'first', coalesce(known.rest::jsonb, jsonb_build_object(
+                    'version', known.version, 'stamp', new_op, 'at', known.at)),
+                'head', stateward.show_head(h, alive), 'values', before);
+        END IF;
     END IF;
     IF alive AND new_key IS NOT NULL THEN
         SELECT l.seq, l.op, l.digest, l.at INTO known FROM stateward.log l
@@ -443,6 +464,7 @@ BEGIN
     END LOOP;
 
     -- From here on nothing refuses.
+    h.peak := greatest(h.peak, h.stamp, new_op COLLATE "C");
     IF h.commits > 0 AND (NOT alive OR writes @> '[{"type": "Drop"}]') THEN
         PERFORM stateward.keep_ops(h, h.version, now);
         h := stateward.begin_life(h);
@@ -506,7 +528,7 @@ BEGIN
         version = h.version, stamp = h.stamp,
         base = h.base, base_stamp = h.base_stamp, live = h.live, commits = h.commits,
         dropped = h.dropped, token = h.token, nonce = h.nonce, holder = h.holder,
-        granted = h.granted, until = h.until, restored = h.restored
+        granted = h.granted, until = h.until, restored = h.restored, peak = h.peak
     WHERE id = h.id;
     RETURN outcome || jsonb_build_object('is', 'Applied', 'values', before);
 END $$;
@@ -554,7 +576,7 @@ CREATE FUNCTION stateward.append_batch(
 ) LANGUAGE plpgsql AS $$
 DECLARE
     lives integer[];
-    backups bigint[];
+    news boolean[];
     forgetful bigint[];
     entries bigint;
     inserted bigint;
@@ -566,11 +588,10 @@ BEGIN
             version = e.version + u.count,
             live = e.live + u.count,
             stamp = u.op,
+            peak = CASE WHEN u.op > e.stamp THEN e.peak ELSE greatest(e.peak, e.stamp) END,
             commits = e.commits + 1,
             expires = CASE WHEN e.retain IS NULL THEN e.expires
-                           ELSE greatest(now + e.retain, e.until) END,
-            sweep_at = CASE WHEN e.retain IS NULL THEN e.sweep_at
-                ELSE stateward.sweep_time(greatest(now + e.retain, e.until), e.sweep_at) END
+                           ELSE greatest(now + e.retain, e.until) END
         FROM unnest(namespaces, kinds, names, new_ops, owners, counts, specs)
             WITH ORDINALITY AS u(namespace, kind, name, op, owner, count, spec, place)
         WHERE e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name
@@ -579,11 +600,12 @@ BEGIN
           AND (e.expires IS NULL OR now < e.expires)
           AND (u.owner IS NULL OR u.owner = e.owner)
           AND e.updated <= now  -- otherwise a later call was quicker: take a new time
-        RETURNING e.id, e.life, e.version, e.restored, e.commits, u.count, u.place)
+        RETURNING e.id, e.life, e.version, u.op > e.peak AS new, e.commits, u.count,
+                  u.place)
     SELECT array_agg(d.place), array_agg(d.version), array_agg(d.id), array_agg(d.life),
-           array_agg(d.restored), sum(d.count),
+           array_agg(d.new), sum(d.count),
            array_agg(d.id) FILTER (WHERE d.commits % 256 = 0)
-    INTO plain, versions, ids, lives, backups, entries, forgetful
+    INTO plain, versions, ids, lives, news, entries, forgetful
     FROM done d;
 
     INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
@@ -592,14 +614,12 @@ BEGIN
            CASE WHEN b.rank = counts[d.place] THEN new_keys[d.place] END,
            CASE WHEN b.rank = counts[d.place] THEN digests[d.place] END, b.body,
            CASE WHEN b.rank = counts[d.place] THEN notes[d.place] END
-    FROM unnest(plain, versions, ids, lives, backups)
-             AS d(place, version, id, life, restored),
+    FROM unnest(plain, versions, ids, lives, news) AS d(place, version, id, life, new),
          string_to_table(lines[d.place], E'\n') WITH ORDINALITY AS b(body, rank)
-    WHERE (SELECT true FROM stateward.ops o
-           WHERE o.entity = d.id AND o.op = new_ops[d.place]) IS NULL
-      AND (SELECT true FROM stateward.log l
-           WHERE l.op = new_ops[d.place] AND l.entity + 0 = d.id AND l.life = d.life
-             AND l.seq > d.restored LIMIT 1) IS NULL
+    WHERE (d.new OR (
+           SELECT true
+           FROM stateward.entities e, stateward.known_op(e, new_ops[d.place], now)
+           WHERE e.id = d.id LIMIT 1) IS NULL)
       AND (new_keys[d.place] IS NULL OR (
            SELECT true FROM stateward.log l
            WHERE l.entity = d.id AND l.life = d.life AND l.key = new_keys[d.place]
@@ -616,13 +636,13 @@ END $$;
 
 -- The places of the plain appends of a batch whose op or key is known: retries and raced keys.
 CREATE FUNCTION stateward.known_in_batch(
-    ids bigint[], new_ops text[], new_keys text[], specs text[]
+    ids bigint[], new_ops text[], new_keys text[], specs text[], now float8
 ) RETURNS integer[] LANGUAGE sql AS $$
     SELECT array_agg(u.place)
     FROM unnest(ids, new_ops, new_keys, specs) WITH ORDINALITY AS u(id, op, key, spec, place)
     JOIN stateward.entities e ON e.id = u.id
     WHERE u.spec IS NULL AND (
-        EXISTS (SELECT FROM stateward.known_op(e, u.op))
+        EXISTS (SELECT FROM stateward.known_op(e, u.op, now))
         OR (u.key IS NOT NULL AND EXISTS (
             SELECT FROM stateward.log l
             WHERE l.entity = e.id AND l.life = e.life AND l.key = u.key)))
@@ -664,9 +684,11 @@ BEGIN
         IF ordered THEN
             SELECT array_agg(place) INTO rest FROM generate_series(1, n) AS place;
             ids := stateward.lock_heads(namespaces, kinds, names, rest);
-            known := stateward.known_in_batch(ids, new_ops, new_keys, specs);
         END IF;
         now := stateward.clock();
+        IF ordered THEN
+            known := stateward.known_in_batch(ids, new_ops, new_keys, specs, now);
+        END IF;
         plain := NULL; versions := NULL; others := NULL; outcomes := NULL;
         BEGIN
             IF appends THEN
@@ -711,25 +733,43 @@ BEGIN
     FROM stateward.listeners l WHERE l.until > now LIMIT 1;
 END $$;
 
+-- What is seldom to be done at a plain append of one caller, whose head is written: raises ST001 if its op or key
+-- is known, forgets ops, and tells those who listen.
+CREATE FUNCTION stateward.look_around(it bigint, new_op text, new_key text, now float8) RETURNS void
+LANGUAGE plpgsql AS $$
+DECLARE
+    h stateward.entities;
+BEGIN
+    SELECT * INTO STRICT h FROM stateward.entities e WHERE e.id = it;
+    IF new_op COLLATE "C" <= h.peak AND EXISTS (SELECT FROM stateward.known_op(h, new_op, now))
+       OR new_key IS NOT NULL AND EXISTS (
+            SELECT FROM stateward.log l
+            WHERE l.entity = it AND l.life = h.life AND l.key = new_key)
+    THEN
+        RAISE SQLSTATE 'ST001' USING MESSAGE = 'the op or the key is known';
+    END IF;
+    IF h.commits % 256 = 0 THEN
+        PERFORM stateward.forget_ops(it, h.commits, now);
+    END IF;
+    PERFORM stateward.tell(it::text) FROM stateward.listeners l WHERE l.until > now LIMIT 1;
+END $$;
+
 -- A batch of one commit, which is most of what a lone caller sends: as commit_batch, in fewer and
--- simpler steps. Answers the version of a plain append, or the outcome.
+-- simpler steps. Answers the outcome, or of a plain append its version and when it was.
 CREATE FUNCTION stateward.commit_alone(
     its_namespace text, its_kind text, its_name text, new_op text, claimed text, keep float8,
     new_key text, new_digest bigint, bodies integer, lines text, spec text,
-    new_note text,
-    OUT now float8, OUT version bigint, OUT outcome text
-) LANGUAGE plpgsql SET lock_timeout = 1000 AS $$
+    new_note text
+) RETURNS text LANGUAGE plpgsql SET lock_timeout = 1000 AS $$
 DECLARE
     h stateward.entities;
+    now float8 := stateward.clock();
     it bigint;
     its_life integer;
-    backup bigint;
-    count bigint;
-    inserted integer;
-    key_known boolean := false;
-    heard boolean;
+    version bigint;
+    rare boolean;
+    outcome text;
 BEGIN
-    now := stateward.clock();
     IF spec IS NULL THEN
         BEGIN
             UPDATE stateward.entities e SET
@@ -738,71 +778,52 @@ BEGIN
                 version = e.version + bodies,
                 live = e.live + bodies,
                 stamp = new_op,
+                peak = CASE WHEN new_op > e.stamp THEN e.peak ELSE greatest(e.peak, e.stamp) END,
                 commits = e.commits + 1,
                 expires = CASE WHEN e.retain IS NULL THEN e.expires
-                               ELSE greatest(now + e.retain, e.until) END,
-                sweep_at = CASE WHEN e.retain IS NULL THEN e.sweep_at
-                    ELSE stateward.sweep_time(greatest(now + e.retain, e.until), e.sweep_at) END
+                               ELSE greatest(now + e.retain, e.until) END
             WHERE e.namespace = its_namespace AND e.kind = its_kind AND e.name = its_name
               AND (e.expires IS NULL OR now < e.expires)
               AND (claimed IS NULL OR claimed = e.owner)
               AND e.updated <= now  -- otherwise a later call was quicker: take a new time
-            RETURNING e.id, e.life, e.version, e.restored, e.commits,
-                      (SELECT true FROM stateward.listeners l WHERE l.until > now LIMIT 1)
-            INTO it, its_life, version, backup, count, heard;
-            IF FOUND THEN
+            RETURNING e.id, e.life, e.version,
+                      new_op <= e.peak OR new_key IS NOT NULL OR e.commits % 256 = 0 OR
+                      (SELECT true FROM stateward.listeners l WHERE l.until > now LIMIT 1) IS NOT NULL
+            INTO it, its_life, version, rare;
+            -- Each condition costs, and one with a query in it an executor, even if it is not asked.
+            IF rare THEN
+                PERFORM stateward.look_around(it, new_op, new_key, now);
+            END IF;
+            IF version IS NOT NULL THEN
                 INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
                 SELECT it, its_life, version - bodies + b.rank, now,
                        CASE WHEN b.rank = bodies THEN new_op END,
                        CASE WHEN b.rank = bodies THEN new_key END,
                        CASE WHEN b.rank = bodies THEN new_digest END, b.body,
                        CASE WHEN b.rank = bodies THEN new_note END
-                FROM string_to_table(lines, E'\n') WITH ORDINALITY AS b(body, rank)
-                WHERE NOT EXISTS (SELECT FROM stateward.ops o
-                                  WHERE o.entity = it AND o.op = new_op)
-                  AND NOT EXISTS (SELECT FROM stateward.log l
-                                  WHERE l.op = new_op AND l.entity + 0 = it AND l.life = its_life
-                                    AND l.seq > backup);
-                GET DIAGNOSTICS inserted = ROW_COUNT;
-                IF new_key IS NOT NULL THEN
-                    key_known := EXISTS (
-                        SELECT FROM stateward.log l
-                        WHERE l.entity = it AND l.life = its_life AND l.key = new_key
-                          AND l.seq < version);
-                END IF;
-                IF inserted < bodies OR key_known THEN
-                    RAISE SQLSTATE 'ST001' USING MESSAGE = 'the op or the key is known';
-                END IF;
+                FROM string_to_table(lines, E'\n') WITH ORDINALITY AS b(body, rank);
+                RETURN version || ' ' || now;
             END IF;
         EXCEPTION WHEN SQLSTATE 'ST001' THEN
-            version := NULL;
         END;
-        IF version IS NOT NULL AND count % 256 = 0 THEN
-            PERFORM stateward.forget_ops(it, count, now);
-        END IF;
     END IF;
 
-    IF version IS NULL THEN
-        LOOP
-            SELECT * INTO h FROM stateward.entities e
-            WHERE e.namespace = its_namespace AND e.kind = its_kind AND e.name = its_name
-            FOR UPDATE;
-            EXIT WHEN FOUND;
-            INSERT INTO stateward.entities (namespace, kind, name)
-            VALUES (its_namespace, its_kind, its_name) ON CONFLICT DO NOTHING;
-        END LOOP;
-        now := stateward.clock();
-        it := h.id;
-        outcome := stateward.commit_one(h, new_op, claimed, keep, new_key, new_digest, bodies,
-                                       lines, spec::jsonb, now, new_note)::text;
-        IF h.commits = 0 THEN  -- what was only locked, and refused, is not kept
-            DELETE FROM stateward.entities e WHERE e.id = h.id AND e.commits = 0;
-        END IF;
-        heard := (SELECT true FROM stateward.listeners l WHERE l.until > now LIMIT 1);
+    LOOP
+        SELECT * INTO h FROM stateward.entities e
+        WHERE e.namespace = its_namespace AND e.kind = its_kind AND e.name = its_name
+        FOR UPDATE;
+        EXIT WHEN FOUND;
+        INSERT INTO stateward.entities (namespace, kind, name)
+        VALUES (its_namespace, its_kind, its_name) ON CONFLICT DO NOTHING;
+    END LOOP;
+    now := stateward.clock();
+    outcome := stateward.commit_one(h, new_op, claimed, keep, new_key, new_digest, bodies,
+                                   lines, spec::jsonb, now, new_note)::text;
+    IF h.commits = 0 THEN  -- what was only locked, and refused, is not kept
+        DELETE FROM stateward.entities e WHERE e.id = h.id AND e.commits = 0;
     END IF;
-    IF heard THEN
-        PERFORM stateward.tell(it::text);
-    END IF;
+    PERFORM stateward.tell(h.id::text) FROM stateward.listeners l WHERE l.until > now LIMIT 1;
+    RETURN outcome;
 END $$;
 
 -- --- sweeping --------------------------------------------------------------------------------
@@ -909,7 +930,7 @@ BEGIN
         before := stateward.show_documents(h.id, h.life, asked->'reading');
     END IF;
 
-    SELECT * INTO known FROM stateward.known_op(h, new_op) LIMIT 1;
+    SELECT * INTO known FROM stateward.known_op(h, new_op, now) LIMIT 1;
     IF alive AND claimed <> h.owner THEN
         refusal := '{"is": "NotYours"}';
     ELSIF known.at IS NOT NULL THEN
@@ -993,6 +1014,7 @@ BEGIN
     ON CONFLICT (entity, life, name) DO UPDATE SET
         version = excluded.version, stamp = excluded.stamp, updated = excluded.updated,
         log = excluded.log, value = excluded.value;
+    h.peak := greatest(h.peak, h.stamp);
     h.owner := n->>'owner'; h.status := n->>'status'; h.label := n->>'label';
     h.due := (n->>'due')::float8; h.retain := (n->>'retain')::float8;
     h.expires := (n->>'expires')::float8;
@@ -1013,7 +1035,7 @@ BEGIN
         version = h.version, stamp = h.stamp,
         base = h.base, base_stamp = h.base_stamp, live = h.live, commits = h.commits,
         dropped = h.dropped, token = h.token, nonce = h.nonce, holder = h.holder,
-        granted = h.granted, until = h.until, restored = h.restored
+        granted = h.granted, until = h.until, restored = h.restored, peak = h.peak
     WHERE id = h.id;
     RETURN h;
 END $$;
