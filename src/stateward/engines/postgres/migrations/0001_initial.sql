@@ -51,7 +51,7 @@ CREATE TABLE stateward.entities (
     granted    float8 NOT NULL DEFAULT 0,
     until      float8 NOT NULL DEFAULT 0,
     touched    bigint,                               -- the minute of `updated`; NULL: dropped
-    restored   bigint NOT NULL DEFAULT 0,            -- entries up to here came from a backup
+    restored   bigint NOT NULL DEFAULT 0,            -- up to here entries came from a backup, or are filed
     peak       text COLLATE "C" NOT NULL DEFAULT ''  -- no op applied is greater than it or the stamp
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX entities_by_name ON stateward.entities (namespace, kind, name);
@@ -201,23 +201,29 @@ BEGIN
     END LOOP;
 END $$;
 
--- What is known of an op: its own row, or the last entry of the append that it was. Nobody asks for one that is
--- greater than the stamp and the peak: it is new.
-CREATE FUNCTION stateward.known_op(
-    h stateward.entities, its_op text, now float8, OUT version bigint, OUT at float8, OUT rest text
-) RETURNS SETOF record LANGUAGE sql STABLE ROWS 1 AS $$
-    SELECT o.version, o.at, o.rest FROM stateward.ops o WHERE o.entity = h.id AND o.op = its_op
-    UNION ALL
-    SELECT l.seq, l.at, NULL FROM stateward.remembered(h, h.version, now) l WHERE l.op = its_op
-$$;
-
--- Remember appends apart from their entries up to a number, which are about to go.
+-- File appends in `ops`, apart from their entries, up to a number.
 CREATE FUNCTION stateward.keep_ops(h stateward.entities, upto bigint, now float8) RETURNS void
 LANGUAGE sql AS $$
     INSERT INTO stateward.ops (entity, n, at, version, op)
     SELECT h.id, h.commits, l.at, l.seq, l.op FROM stateward.remembered(h, upto, now) l
     ON CONFLICT DO NOTHING
 $$;
+
+-- What is known of an op, of an entity whose entries are stored up to a number. Nobody asks for an op that is
+-- greater than the stamp and the peak: it is new. For any other, appends are filed first, each of them once: where
+-- ops come out of order, one may be asked for at every other append, and a busy log is long.
+CREATE FUNCTION stateward.known_op(
+    h stateward.entities, upto bigint, its_op text, now float8,
+    OUT version bigint, OUT at float8, OUT rest text
+) RETURNS SETOF record LANGUAGE plpgsql ROWS 1 AS $$
+BEGIN
+    IF upto > greatest(h.base, h.restored) THEN
+        PERFORM stateward.keep_ops(h, upto, now);
+        UPDATE stateward.entities e SET restored = upto WHERE e.id = h.id;
+    END IF;
+    RETURN QUERY SELECT o.version, o.at, o.rest FROM stateward.ops o
+                 WHERE o.entity = h.id AND o.op = its_op;
+END $$;
 
 -- A new life: only the remembered ops, the counters and the last token carry over.
 CREATE FUNCTION stateward.begin_life(h stateward.entities) RETURNS stateward.entities
@@ -403,13 +409,14 @@ BEGIN
 
     -- Known ops and keys.
     IF new_op COLLATE "C" <= greatest(h.stamp, h.peak) THEN
-        SELECT * INTO known FROM stateward.known_op(h, new_op, now) LIMIT 1;
+        SELECT * INTO known FROM stateward.known_op(h, h.version, new_op, now) LIMIT 1;
         IF FOUND THEN
             RETURN jsonb_build_object('is', 'Duplicate', 'own', true,
                 'first', coalesce(known.rest::jsonb, jsonb_build_object(
                     'version', known.version, 'stamp', new_op, 'at', known.at)),
                 'head', stateward.show_head(h, alive), 'values', before);
         END IF;
+        h.restored := greatest(h.restored, h.version);
     END IF;
     IF alive AND new_key IS NOT NULL THEN
         SELECT l.seq, l.op, l.digest, l.at INTO known FROM stateward.log l
@@ -608,22 +615,26 @@ BEGIN
     INTO plain, versions, ids, lives, news, entries, forgetful
     FROM done d;
 
+    IF false = ANY (news) AND EXISTS (
+        SELECT FROM unnest(plain, ids, news) AS d(place, id, new)
+        JOIN stateward.entities e ON e.id = d.id,
+        stateward.known_op(e, e.version - counts[d.place], new_ops[d.place], now)
+        WHERE NOT d.new)
+    THEN
+        RAISE SQLSTATE 'ST001' USING MESSAGE = 'an op is known';
+    END IF;
     INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
     SELECT d.id, d.life, d.version - counts[d.place] + b.rank, now,
            CASE WHEN b.rank = counts[d.place] THEN new_ops[d.place] END,
            CASE WHEN b.rank = counts[d.place] THEN new_keys[d.place] END,
            CASE WHEN b.rank = counts[d.place] THEN digests[d.place] END, b.body,
            CASE WHEN b.rank = counts[d.place] THEN notes[d.place] END
-    FROM unnest(plain, versions, ids, lives, news) AS d(place, version, id, life, new),
+    FROM unnest(plain, versions, ids, lives) AS d(place, version, id, life),
          string_to_table(lines[d.place], E'\n') WITH ORDINALITY AS b(body, rank)
-    WHERE (d.new OR (
-           SELECT true
-           FROM stateward.entities e, stateward.known_op(e, new_ops[d.place], now)
-           WHERE e.id = d.id LIMIT 1) IS NULL)
-      AND (new_keys[d.place] IS NULL OR (
+    WHERE new_keys[d.place] IS NULL OR (
            SELECT true FROM stateward.log l
            WHERE l.entity = d.id AND l.life = d.life AND l.key = new_keys[d.place]
-           LIMIT 1) IS NULL);
+           LIMIT 1) IS NULL;
     GET DIAGNOSTICS inserted = ROW_COUNT;
     IF inserted < entries THEN
         RAISE SQLSTATE 'ST001' USING MESSAGE = 'an op or a key is known';
@@ -642,7 +653,8 @@ CREATE FUNCTION stateward.known_in_batch(
     FROM unnest(ids, new_ops, new_keys, specs) WITH ORDINALITY AS u(id, op, key, spec, place)
     JOIN stateward.entities e ON e.id = u.id
     WHERE u.spec IS NULL AND (
-        EXISTS (SELECT FROM stateward.known_op(e, u.op, now))
+        CASE WHEN u.op <= greatest(e.stamp, e.peak)
+             THEN EXISTS (SELECT FROM stateward.known_op(e, e.version, u.op, now)) ELSE false END
         OR (u.key IS NOT NULL AND EXISTS (
             SELECT FROM stateward.log l
             WHERE l.entity = e.id AND l.life = e.life AND l.key = u.key)))
@@ -735,13 +747,16 @@ END $$;
 
 -- What is seldom to be done at a plain append of one caller, whose head is written: raises ST001 if its op or key
 -- is known, forgets ops, and tells those who listen.
-CREATE FUNCTION stateward.look_around(it bigint, new_op text, new_key text, now float8) RETURNS void
+CREATE FUNCTION stateward.look_around(
+    it bigint, new_op text, new_key text, bodies integer, now float8
+) RETURNS void
 LANGUAGE plpgsql AS $$
 DECLARE
     h stateward.entities;
 BEGIN
     SELECT * INTO STRICT h FROM stateward.entities e WHERE e.id = it;
-    IF new_op COLLATE "C" <= h.peak AND EXISTS (SELECT FROM stateward.known_op(h, new_op, now))
+    IF new_op COLLATE "C" <= h.peak
+       AND EXISTS (SELECT FROM stateward.known_op(h, h.version - bodies, new_op, now))
        OR new_key IS NOT NULL AND EXISTS (
             SELECT FROM stateward.log l
             WHERE l.entity = it AND l.life = h.life AND l.key = new_key)
@@ -792,7 +807,7 @@ BEGIN
             INTO it, its_life, version, rare;
             -- Each condition costs, and one with a query in it an executor, even if it is not asked.
             IF rare THEN
-                PERFORM stateward.look_around(it, new_op, new_key, now);
+                PERFORM stateward.look_around(it, new_op, new_key, bodies, now);
             END IF;
             IF version IS NOT NULL THEN
                 INSERT INTO stateward.log (entity, life, seq, at, op, key, digest, body, note)
@@ -930,7 +945,7 @@ BEGIN
         before := stateward.show_documents(h.id, h.life, asked->'reading');
     END IF;
 
-    SELECT * INTO known FROM stateward.known_op(h, new_op, now) LIMIT 1;
+    SELECT * INTO known FROM stateward.known_op(h, h.version, new_op, now) LIMIT 1;
     IF alive AND claimed <> h.owner THEN
         refusal := '{"is": "NotYours"}';
     ELSIF known.at IS NOT NULL THEN
