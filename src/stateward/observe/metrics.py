@@ -51,6 +51,8 @@ class Histogram:
     def add_locked(self, value: float) -> None:
         """For whoever holds the lock already, to change something else together with it."""
         self._added.append(value)
+        if len(self._added) >= TOGETHER:
+            self.counted_locked()
 
     def counted_locked(self) -> tuple[list[int], float]:
         """The counts and the sum of all values, for whoever holds the lock."""
