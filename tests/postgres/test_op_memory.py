@@ -128,7 +128,7 @@ def test_ops_that_come_out_of_order_are_applied_once(
     (put,) = engine.execute([append("9")])
     assert isinstance(put, Duplicate)
     assert entries(engine) == ["5", *came]
-    # Each was filed once, when the next one that was not the greatest came, and not looked for again.
+    # Each was filed once, when the next one came that was not the greatest.
     assert remembered(server, schema) - {"beside"} == {"5", "9", *came}
     ((filed, version),) = server.run_sql(
         f"SELECT restored, version FROM {schema}.entities WHERE name = 'it'"
