@@ -86,11 +86,14 @@ class Crowd:
         self._tasks = [asyncio.create_task(self._converse(id)) for id in self.turns]
 
     async def _converse(self, id: str) -> None:
-        while self._going:
+        answered = True
+        while self._going or not answered:  # what was asked and not answered may be stored
             worker = self._random.choice([it for it in self._workers if it.serves])
+            answered = False
             with suppress(TimeoutError, ConnectionError):  # ask another one, with the same key
                 self.statuses[id][await worker.store(f"{id} {self.turns[id]}")] += 1
                 self.turns[id] += 1
+                answered = True
             await asyncio.sleep(0.02)
 
     async def until_all(self, status: str, more: int) -> None:
