@@ -177,7 +177,7 @@ async def test_nothing_is_compiled_before_it_runs(
         f"SELECT proconfig FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace"
         " AND 'enable_seqscan=off' = ANY (proconfig)"
     )
-    assert len(settings) == 2
+    assert len(settings) == 3
     assert all("jit=off" in told for (told,) in settings)
 
 

@@ -12,7 +12,7 @@ from servers import until
 from servers.ports import free_port
 from servers.proxy import Proxy
 from servers.redis import RedisServer, running
-from servers.redis_cluster import RedisCluster
+from servers.redis_cluster import RedisCluster, SlotMove
 from servers.redis_peer import RedisPeer, running_peer, slots
 
 from stateward.engines.redis.client.pipeline import PipelineStep
@@ -219,43 +219,25 @@ async def test_replicas_are_counted_of_every_node_that_wrote(client: Any) -> Non
 async def test_real_slots_are_followed_however_often_they_move(
     client: Any, cluster: RedisCluster
 ) -> None:
-    slot = slot_of(KEY)
-    nodes = cluster.nodes[:3]
-    ids = [node.ask("CLUSTER", "MYID").split()[1].decode() for node in nodes]
-    home = slot * 3 // SLOTS
-    async with client.opened(Address("127.0.0.1", nodes[0].port), cluster=True) as servers:
+    home = cluster.nodes[slot_of(KEY) * 3 // SLOTS]
+    first = Address("127.0.0.1", cluster.nodes[0].port)
+    async with client.opened(first, cluster=True) as servers:
         try:
-            for owner in (*range(3), *range(3), home):
-                move_for_good(slot, nodes, ids, owner)
+            for _ in range(6):  # twice around
+                owner = moved_on(cluster)
                 assert await client.ask(servers, "EXISTS", KEY) == 0
-                assert servers._slots.primary_of(KEY) == Address("127.0.0.1", nodes[owner].port)
+                assert servers._slots.primary_of(KEY) == Address("127.0.0.1", owner.port)
         finally:
-            move_for_good(slot, nodes, ids, home)
+            while SlotMove(cluster, KEY).source is not home:
+                moved_on(cluster)
 
 
-def move_for_good(slot: int, nodes: list[RedisServer], ids: list[str], owner: int) -> None:
-    """As operators move an empty slot; then no node's gossip about the past undoes it.
-
-    A node that was importing it takes a new epoch when it becomes the owner, which all believe.
-    """
-    where = [node.ask("EXISTS", KEY) for node in nodes]
-    if b":0\r\n" in where and where[owner] != b":0\r\n":
-        source = ids[where.index(b":0\r\n")]
-        nodes[owner].ask("CLUSTER", "SETSLOT", str(slot), "IMPORTING", source)
-    elsewhere = b"-MOVED %d 127.0.0.1:%d\r\n" % (slot, nodes[owner].port)
-    agreed = [b":0\r\n" if number == owner else elsewhere for number in range(len(nodes))]
-    end = time.monotonic() + 60
-    while True:
-        for node in (nodes[owner], *nodes):
-            assert node.ask("CLUSTER", "SETSLOT", str(slot), "NODE", ids[owner]) == b"+OK\r\n"
-        patience = time.monotonic() + 2
-        while (said := [node.ask("EXISTS", KEY) for node in nodes]) != agreed:
-            assert time.monotonic() < end, said
-            if time.monotonic() > patience:
-                break
-        else:
-            return
-        nodes[owner].ask("CLUSTER", "BUMPEPOCH")  # on a busy machine gossip of before may win
+def moved_on(cluster: RedisCluster) -> RedisServer:
+    """The slot goes to the next node, which is given."""
+    move = SlotMove(cluster, KEY)
+    move.begin()
+    move.end()
+    return move.source
 
 
 async def test_sentinels_are_asked_in_turn_and_again_after_a_failure(client: Any) -> None:

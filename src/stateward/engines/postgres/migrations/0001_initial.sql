@@ -186,7 +186,7 @@ CREATE FUNCTION stateward.remembered(
     h stateward.entities, upto bigint, now float8, OUT seq bigint, OUT at float8, OUT op text
 ) RETURNS SETOF record LANGUAGE plpgsql STABLE
 -- Read from the end and no further: no plan may read all of a log to sort it.
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off AS $$
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
     newer integer := 0;
 BEGIN
