@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from servers.postgres import PostgresServer
 from servers.redis import RedisServer, running
+
+import stateward
 
 _numbers = itertools.count(1)
 
@@ -41,3 +43,15 @@ def url_of(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         postgres: PostgresServer = request.getfixturevalue("postgres_for_adapters")
         return postgres.url_of(f"adapters{next(_numbers)}")
     return f"sqlite:///{tmp_path / 'agents.db'}"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[stateward.Store]:
+    async with stateward.open(url) as store:
+        yield store
+
+
+@pytest.fixture
+async def memory() -> AsyncIterator[stateward.Store]:
+    async with stateward.open("memory://") as store:
+        yield store

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -30,18 +29,6 @@ from stateward.ops import Commit, Fetch, List, Put
 pytestmark = pytest.mark.filterwarnings(
     "ignore::langchain_core._api.beta_decorator.LangChainBetaWarning"
 )
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[stateward.Store]:
-    async with stateward.open(url) as store:
-        yield store
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator[stateward.Store]:
-    async with stateward.open("memory://") as store:
-        yield store
 
 
 async def documents(store: stateward.Store, thread: str, prefix: str = "") -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from hashlib import blake2b
 from typing import Any
 
@@ -25,18 +24,6 @@ from stateward.integrations.kept.langgraph_segments import (
 )
 from stateward.integrations.langgraph import StatewardSaver
 from stateward.ops import Fetch, List
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[stateward.Store]:
-    async with stateward.open(url) as store:
-        yield store
-
-
-@pytest.fixture
-async def memory() -> AsyncIterator[stateward.Store]:
-    async with stateward.open("memory://") as store:
-        yield store
 
 
 async def documents(store: stateward.Store, thread: str, prefix: str = "") -> dict[str, str]:

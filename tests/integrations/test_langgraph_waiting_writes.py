@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -16,12 +15,6 @@ from stateward.integrations.langgraph import StatewardSaver, waiting_writes
 from stateward.ops import Commit
 
 LOOP: Any = {"source": "loop"}
-
-
-@pytest.fixture
-async def store(url: str) -> AsyncIterator[stateward.Store]:
-    async with stateward.open(url) as store:
-        yield store
 
 
 @pytest.fixture
