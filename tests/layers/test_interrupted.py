@@ -303,6 +303,10 @@ def test_however_often_a_caller_is_interrupted_connections_are_left_for_others(r
                 break
 
 
+def is_claim(op: Op) -> bool:
+    return isinstance(op, Commit) and any(isinstance(write, Acquire) for write in op.writes)
+
+
 class Ended(Passthrough):
     """An engine whose caller is interrupted in its first claim: before it, or when it was made."""
 
@@ -312,10 +316,7 @@ class Ended(Passthrough):
         self.interrupted = False
 
     def execute(self, ops: Any, *, deadline: float | None = None) -> list[Outcome]:
-        claims = any(
-            isinstance(op, Commit) and any(isinstance(write, Acquire) for write in op.writes)
-            for op in ops
-        )
+        claims = any(map(is_claim, ops))
         due = claims and not self.interrupted
         self.interrupted |= claims
         if due and self._before:
@@ -358,6 +359,37 @@ def test_what_was_granted_to_an_interrupted_caller_is_given_back(claim: str, bef
         assert engine.interrupted
         CLAIMS[claim](other)  # at once: nobody holds it
         CLAIMS[claim](store)
+
+
+class Late(Passthrough):
+    """An engine whose first claim is interrupted on its way, and arrives when it is told to."""
+
+    def __init__(self, engine: MemoryEngine) -> None:
+        super().__init__(engine)
+        self.on_its_way: Any = None
+
+    def execute(self, ops: Any, *, deadline: float | None = None) -> list[Outcome]:
+        if self.on_its_way is None and any(map(is_claim, ops)):
+            self.on_its_way = ops
+            raise TimeLimit
+        return super().execute(ops, deadline=deadline)
+
+    def arrive(self) -> None:
+        super().execute(self.on_its_way)
+
+
+def test_what_was_refused_is_not_granted_to_a_caller_that_is_gone_when_it_arrives_late() -> None:
+    model = Model()
+    engine = Late(MemoryEngine(model, World()))
+    with (
+        sync.Store(engine, spill=False, policy=POLICY) as store,
+        sync.Store(MemoryEngine(model, World()), spill=False, policy=POLICY) as other,
+    ):
+        with other.lock("l", wait=0), pytest.raises(TimeLimit):
+            hold_lock(store)
+        engine.arrive()  # when the lock is free
+        hold_lock(other)
+        hold_lock(store)
 
 
 # --- every public write ---------------------------------------------------------------------

@@ -20,6 +20,8 @@ from stateward.ops import (
     Applied,
     Check,
     Commit,
+    CommitsAt,
+    Conflict,
     Duplicate,
     Entity,
     Held,
@@ -27,6 +29,7 @@ from stateward.ops import (
     Op,
     Outcome,
     Release,
+    SetHead,
     Write,
 )
 from stateward.state.background import Background
@@ -132,14 +135,22 @@ class Leases:
     async def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
         """Ask again with the same op: the answer is the first, if there was one.
 
-        And if this question overtakes the first, that one is answered as a repetition.
+        And if this question overtakes the first, that one is answered as a repetition. A refusal
+        is not remembered, though: somebody else may give the lease back before the first arrives,
+        and it would be granted to nobody. So a commit that changes nothing uses the op up.
         """
         try:
             outcome = (await self._execute_past_breaker((commit,)))[0]
+            while type(outcome) is Held:
+                unchanged = CommitsAt(outcome.head.commits)
+                used_up = Commit(commit.entity, commit.op, (SetHead(),), (unchanged,))
+                outcome = (await self._execute_past_breaker((used_up,)))[0]
+                if type(outcome) is Conflict:
+                    outcome = (await self._execute_past_breaker((commit,)))[0]
             if type(outcome) is Applied or type(outcome) is Duplicate:
                 lease = stored(outcome, commit.entity).lease
-                assert lease is not None
-                await self._give_back(commit.entity, (Release(lease.token, lease.nonce), *undo))
+                if lease is not None:
+                    await self._give_back(commit.entity, (Release(lease.token, lease.nonce), *undo))
         except StatewardError as error:
             _not_released(commit.entity, error)
 

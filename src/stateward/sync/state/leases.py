@@ -19,6 +19,8 @@ from stateward.ops import (
     Applied,
     Check,
     Commit,
+    CommitsAt,
+    Conflict,
     Duplicate,
     Entity,
     Held,
@@ -26,6 +28,7 @@ from stateward.ops import (
     Op,
     Outcome,
     Release,
+    SetHead,
     Write,
 )
 from stateward.state.refusals import refuse, stored
@@ -124,14 +127,22 @@ class Leases:
     def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
         """Ask again with the same op: the answer is the first, if there was one.
 
-        And if this question overtakes the first, that one is answered as a repetition.
+        And if this question overtakes the first, that one is answered as a repetition. A refusal
+        is not remembered, though: somebody else may give the lease back before the first arrives,
+        and it would be granted to nobody. So a commit that changes nothing uses the op up.
         """
         try:
             outcome = self._execute_past_breaker((commit,))[0]
+            while type(outcome) is Held:
+                unchanged = CommitsAt(outcome.head.commits)
+                used_up = Commit(commit.entity, commit.op, (SetHead(),), (unchanged,))
+                outcome = self._execute_past_breaker((used_up,))[0]
+                if type(outcome) is Conflict:
+                    outcome = self._execute_past_breaker((commit,))[0]
             if type(outcome) is Applied or type(outcome) is Duplicate:
                 lease = stored(outcome, commit.entity).lease
-                assert lease is not None
-                self._give_back(commit.entity, (Release(lease.token, lease.nonce), *undo))
+                if lease is not None:
+                    self._give_back(commit.entity, (Release(lease.token, lease.nonce), *undo))
         except StatewardError as error:
             _not_released(commit.entity, error)
 

@@ -7,6 +7,7 @@ from stateward.ops import (
     Acquire,
     Append,
     Applied,
+    CommitsAt,
     Drop,
     Duplicate,
     Entity,
@@ -132,6 +133,25 @@ async def a_repeated_acquire_answers_with_the_first_lease(h: Harness) -> None:
     again = is_a(await a.commit(it, Acquire("n", h.span), op=op), Duplicate)
     assert again.first.lease == first.lease
     assert again.head.lease == hidden(other), "and whose it is by now"
+
+
+@case
+async def an_op_that_was_refused_and_then_used_up_takes_no_lease_when_it_arrives_late(
+    h: Harness,
+) -> None:
+    a, b = await h.replica(), await h.replica()
+    it = h.entity()
+    lease = await take(a, it, "n", h.span)
+    op = h.new_id()
+    refused = is_a(await b.commit(it, Acquire("late", h.span), op=op), Held)
+    unchanged = CommitsAt(refused.head.commits)
+    used_up = is_a(await b.commit(it, SetHead(), checks=(unchanged,), op=op), Applied)
+    assert used_up.lease is None
+    await a.apply(it, Release(lease.token, "n"))
+    late = is_a(await b.commit(it, Acquire("late", h.span), op=op), Duplicate)
+    assert late.first.lease is None
+    assert (await a.head(it)).lease is None
+    await take(a, it, "another", h.span)
 
 
 # --- renewing and giving back -----------------------------------------------------------
