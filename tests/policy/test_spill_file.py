@@ -245,6 +245,52 @@ def test_a_clock_that_was_set_back_does_not_reorder_what_one_process_kept(tmp_pa
     assert waiting(new) == ["op-6", "op-7", "op-8", "op-5"]
 
 
+def test_files_of_one_process_keep_their_order_whoever_adopts_which_of_them(tmp_path: Path) -> None:
+    old, first, new = backlog(tmp_path), backlog(tmp_path), backlog(tmp_path)
+    keep(old, 7, 8)
+    old.close()
+    first.adopt()
+    keep(old, 5)
+    old.close()
+    new.adopt()
+    assert waiting(new) == ["op-5"]
+    assert [head_of(kept) for kept in (first, new)] == ["op-7", "op-7"]
+    first.close()
+    new.adopt()
+    assert waiting(new) == ["op-7", "op-8", "op-5"]
+
+
+def test_files_of_a_neighbour_keep_their_order_though_its_clock_was_set_back(
+    tmp_path: Path,
+) -> None:
+    old, new = backlog(tmp_path), backlog(tmp_path)
+    keep(old, 7)
+    old.close()
+    keep(old, 5)
+    new.look()
+    assert head_of(new) == "op-7"
+    keep(new, 6)
+    assert head_of(new) == "op-6"
+
+
+def test_what_a_process_kept_later_stays_behind_what_of_it_was_adopted(tmp_path: Path) -> None:
+    old, new = backlog(tmp_path), backlog(tmp_path)
+    keep(old, 7)
+    old.close()
+    keep(new, 8)
+    new.adopt()
+    keep(old, 5)
+    new.look()
+    assert (waiting(new), head_of(new)) == (["op-7", "op-8"], "op-7")
+
+
+def head_of(kept: Backlog) -> str | None:
+    """What would be replayed first of the thread."""
+    kept.look()
+    head = kept.head(record(0).entity)
+    return None if head is None else head.op
+
+
 def test_a_child_does_not_keep_its_parents_lock(tmp_path: Path) -> None:
     kept = backlog(tmp_path)
     keep(kept, 1)

@@ -19,6 +19,7 @@ from stateward.layers.outage.spill import (
     done_line,
     line_of,
     read_lines,
+    writer_of,
 )
 from stateward.observe.counters import Counters, count_dropped
 from stateward.ops import Entity
@@ -107,11 +108,25 @@ class Backlog:
 
     def head(self, entity: Entity) -> SpillRecord | NearRecord | None:
         """The oldest record of this entity, here or as far as is known with a neighbour."""
-        near = self.neighbours.head(entity) if self.neighbours.count else None
+        heads = self.neighbours.heads(entity) if self.neighbours.count else []
         with self._lock:
             records = self.waiting.get(entity)
-            own = records[0] if records else None
-        return own if near is None or (own is not None and own.at <= near.at) else near
+            if not records:
+                return min(heads, key=lambda record: record.at, default=None)
+            own = records[0]
+            file = self._file_of.get(own.op)
+            # By time, but never against the order of one process: see `_take_over`.
+            for near in heads:
+                if file is not None and _is_before(near.path, file.path):
+                    return near
+            heads = [near for near in heads if not self._is_behind(near, records)]
+        near = min(heads, key=lambda record: record.at, default=None)
+        return own if near is None or own.at <= near.at else near
+
+    def _is_behind(self, near: NearRecord, records: Iterable[SpillRecord]) -> bool:
+        """Whether one of these stands in an earlier file of the same process."""
+        earlier = [file for file in list(self._live) if _is_before(file.path, near.path)]
+        return bool(earlier) and any(self._file_of.get(r.op) in earlier for r in records)
 
     def find(self, entity: Entity, key: str) -> SpillRecord | None:
         """The oldest record of this entity with that key."""
@@ -277,9 +292,10 @@ class Backlog:
             # What waits is never missing meanwhile: callers look without the lock.
             for entity, count in before.items():
                 both = list(self.waiting[entity])
-                after = self._last_of(file.writer, both[:count])
-                merged = merge(both[after:count], both[count:], key=lambda record: record.at)
-                self.waiting[entity] = deque([*both[:after], *merged])
+                old, new = both[:count], both[count:]
+                first, last = self._between(file, old)
+                merged = merge(old[first:last], new, key=lambda record: record.at)
+                self.waiting[entity] = deque([*old[:first], *merged, *old[last:]])
         logger.warning(
             "spill_adopted",
             extra={"file": file.path, "records": len(fresh), "damaged": damaged},
@@ -290,13 +306,16 @@ class Backlog:
             file.remove()
         return len(fresh)
 
-    def _last_of(self, writer: str, records: list[SpillRecord]) -> int:
-        """How many of them there are up to the last that it wrote into another file."""
-        for number, record in reversed(list(enumerate(records, 1))):
-            file = self._file_of.get(record.op)
-            if file is not None and file.writer == writer:
-                return number
-        return 0
+    def _between(self, file: SpillFile, records: list[SpillRecord]) -> tuple[int, int]:
+        """Behind how many of them it belongs, and before which: the same process's other files."""
+        first, last = 0, len(records)
+        for number, record in enumerate(records):
+            other = self._file_of.get(record.op)
+            if other is not None and _is_before(other.path, file.path):
+                first = number + 1
+            elif other is not None and _is_before(file.path, other.path):
+                last = min(last, number)
+        return first, last
 
     def close(self) -> int:
         """Leave the files to whoever comes next; how many records were in no file. Blocks."""
@@ -328,3 +347,8 @@ class Backlog:
                 extra={"directory": self._spill.path, "error": str(error)},
             )
         self.problem = f"cannot write to {self._spill.path}: {error.strerror or error}"
+
+
+def _is_before(path: str, other: str) -> bool:
+    """Whether one process wrote both, this one first."""
+    return path < other and writer_of(path) == writer_of(other)

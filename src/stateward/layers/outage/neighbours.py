@@ -28,6 +28,7 @@ from stateward.layers.outage.spill import (
     open_ours,
     read_lines,
     records_in,
+    writer_of,
 )
 from stateward.ops import Entity
 
@@ -85,13 +86,17 @@ class Neighbours:
 
     def head(self, entity: Entity) -> NearRecord | None:
         """The one that was accepted first of all that wait elsewhere."""
+        return min(self.heads(entity), key=lambda record: record.at, default=None)
+
+    def heads(self, entity: Entity) -> list[NearRecord]:
+        """The first one of each process: its own come in its order, whatever its clock said."""
+        found: dict[str, NearRecord] = {}
         with self._lock:
-            heads = [
-                next(iter(file.waiting[entity].values()))
-                for file in self._files.values()
-                if entity in file.waiting
-            ]
-        return min(heads, key=lambda record: record.at, default=None)
+            for path in sorted(self._files):
+                waiting = self._files[path].waiting.get(entity)
+                if waiting:
+                    found.setdefault(writer_of(path), next(iter(waiting.values())))
+        return list(found.values())
 
     def forget(self, op: str) -> None:
         """It is in the store, or will not get there; its owner finds that out by itself."""

@@ -176,6 +176,11 @@ def digest(place: str, namespace: str) -> str:
     return sha256(f"{place}\n{namespace}".encode()).hexdigest()[:24]
 
 
+def writer_of(path: str) -> str:
+    """Who wrote this file: its name without the number, which says in which order it did."""
+    return os.path.basename(path).rpartition("-")[0]
+
+
 class SpillFile:
     """One open and locked file. Every method may block; callers see to it that one runs at a time.
 
@@ -188,11 +193,6 @@ class SpillFile:
         self._descriptor = descriptor
         self._torn = False
         _open_files.add(self)
-
-    @property
-    def writer(self) -> str:
-        """Who wrote it: its name without the number, which says in which order it did."""
-        return os.path.basename(self.path).rpartition("-")[0]
 
     @classmethod
     def create(cls, directory: str, name: str, header: dict[str, str]) -> SpillFile:
