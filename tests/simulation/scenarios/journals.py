@@ -123,6 +123,8 @@ class Follower:
             except StoreUnavailable:
                 await process.pause(1.0)
             except Truncated as error:
+                if reader != self._reader:
+                    return  # another reader has gone on from there
                 self._simulation.require(self._channel.trims, f"nobody trims: {error}")
                 self.cursor = str(error.base)
 
