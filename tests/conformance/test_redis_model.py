@@ -14,6 +14,7 @@ from servers.redis_cluster import running_cluster
 from conformance.engines_redis import Stores, stores_of
 from conformance.test_model import ENTITIES, LONG, ORDINARY, Histories, meet_every_answer
 from stateward.engines.memory.model import Model
+from stateward.ops import Append, Commit, SetHead
 from stateward.sync.engines.memory import MemoryEngine
 
 IN_MEMORY = ("--appendonly", "no")
@@ -70,6 +71,10 @@ def test_a_cluster_lists_what_was_touched_after_its_clock_was_set_back(cluster: 
         history.clock_is_set_back(100.0)
         for entity in ENTITIES[::2]:
             history.append(entity, [(("0",), None)])
+        for reverse in (False, True):
+            history.list_recent({}, reverse=reverse, limit=1)
+        history.clock_is_set_back(100.0)  # and whoever is owner is said anew
+        history.ask(Commit(ENTITIES[1], "op again", (Append(("0",)), SetHead(owner=""))))
         for reverse in (False, True):
             history.list_recent({}, reverse=reverse, limit=1)
     finally:

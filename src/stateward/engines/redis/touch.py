@@ -78,8 +78,8 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
             # Only upwards: whoever was stopped here must not hide what others did meanwhile.
             sign = "=" if first is Restore or minute < guess else ">"
             yield write_steps(touches(entity, owner, minute, sign), traits.at())
-        elif before is not None and minute < before.minute:  # the clock was set back
-            yield from _put_right(op, traits, before.minute)
+        if before is not None and minute < before.minute and first is not Restore:
+            yield from _put_right(op, traits, before.minute)  # the clock was set back
         traits.touched.keep(entity, Touched(owner, minute))
     elif sent:
         yield from _put_right(op, traits, now)
