@@ -209,10 +209,10 @@ class Restore(Struct, frozen=True, tag=True):
 
     A long log, or many documents, come in several commits. Each has the head as it is to be after
     it; those after the first are `continued`: they replace the entries from their first to their
-    last number and the documents they name, and leave everything else. The same part twice is the
-    same as once, so this op is not remembered, nor is it counted in `Head.commits`. Checks and
-    owner are asked as for any commit. `Applied` has the version and stamp of the head, and
-    `created` if the entity did not exist.
+    last number and the documents they name, and leave everything else. Where a part ends, an append
+    is taken to end. The same part twice is the same as once, so this op is not remembered, nor is
+    it counted in `Head.commits`. Checks and owner are asked as for any commit. `Applied` has the
+    version and stamp of the head, and `created` if the entity did not exist.
     """
 
     head: Head

@@ -294,7 +294,7 @@ def _add_restore(words: list[Word], write: Restore) -> None:
     for name, value in write.documents.items():
         meta = f"{value.version} {value.updated!r} {value.log} {value.stamp}"
         words += name, value.json, meta
-    words += entries[0].stamp if entries else "", len(entries)
+    words.append(len(entries))
     for entry, following in zip_longest(entries, entries[1:]):
         ends = following is None or following.stamp != entry.stamp
         words += entry.seq, entry.body, _mark(entry) if ends or entry.key is not None else ""

@@ -244,5 +244,6 @@ def _changed_since(op: Fetch, stored: dict[str, Value]) -> tuple[dict[str, Value
     if not op.known:
         return stored, ()
     known = op.known
-    same = tuple(n for n, v in stored.items() if known.get(n) == (v.version, v.stamp))
-    return {n: v for n, v in stored.items() if n not in same}, same
+    same = {n for n, v in stored.items() if known.get(n) == (v.version, v.stamp)}
+    names = stored if op.all_documents else op.documents
+    return {n: v for n, v in stored.items() if n not in same}, tuple(n for n in names if n in same)

@@ -276,6 +276,8 @@ async def a_document_the_caller_has_is_not_sent_again(h: Harness) -> None:
         fetched = await b.fetch(it, known=known, **options)
         assert fetched.documents == {}
         assert sorted(fetched.unchanged) == ["a", "b", "c"]
+    fetched = await b.fetch(it, documents=("c", "a", "d", "b"), known=known)
+    assert fetched.unchanged == ("c", "a", "b"), "in the order asked for"
     fetched = await b.fetch(it, Log(last=1), all_documents=True, known=known)
     assert (fetched.documents, sorted(fetched.unchanged)) == ({}, ["a", "b", "c"])
     await a.apply(it, Put("a", "4"), Delete("b"))

@@ -260,6 +260,21 @@ async def a_long_log_comes_in_parts(h: Harness) -> None:
 
 
 @case
+async def where_a_part_ends_an_append_is_taken_to_end(h: Harness) -> None:
+    a = await h.replica()
+    it, copy = h.entity(), h.entity("copy")
+    await a.apply(it, Append(bodies(1, 2, 3)))
+    seen = await whole(a, it)
+    for number, entry in enumerate(seen.entries):
+        head = replace(seen.head, version=entry.seq)
+        await a.apply(copy, Restore(head, (entry,), continued=number > 0))
+    for entity, left in ((it, (1, 3)), (copy, (1, 2, 3))):
+        await a.apply(entity, Replace({2: None}))
+        assert tuple(entry.seq for entry in (await whole(a, entity)).entries) == left
+        assert [e.seq for e in (await a.everything(entity)).entries] == [1, 3]
+
+
+@case
 async def the_same_restore_twice_is_the_same_as_once(h: Harness) -> None:
     a = await h.replica()
     it, copy = h.entity(), h.entity("copy")

@@ -2,8 +2,8 @@
 --
 -- Words: '1' if it goes on with an earlier part · owner · status · label · due · retain · expires ·
 -- created · updated · version · stamp · base · base_stamp · commits · dropped · token · documents, their
--- count first, each with name, value and meta · the stamp of the first entry · entries, their count
--- first, each with number, body, mark, key and what is remembered of the key ('' and '': it has none).
+-- count first, each with name, value and meta · entries, their count first, each with number, body, mark,
+-- key and what is remembered of the key ('' and '': it has none).
 
 if restores then
   next_arg = restores
@@ -64,22 +64,14 @@ if restores then
     call('HSET', docs, '=' .. name, value, '@' .. name, meta)
     call('ZADD', names, 0, name)
   end
-  local first_stamp = take()
   local before
-  for number = 1, tonumber(take()) do
+  for _ = 1, tonumber(take()) do
     local seq, body, mark, key, remembered = tonumber(take()), take(), take(), take(), take()
     if remembered ~= '' then
       if keys_at == '' then keys_at, keys_from = at, tonumber(is.version) end
       call('HSET', KEYS[8], key, remembered)
     end
     if seq > base then
-      if number == 1 and seq > base + 1 and length >= seq - base - 1 then
-        -- The part before may have ended within this append.
-        local last = call('LINDEX', marks, seq - base - 2)
-        if string.match(last, '^%S+ %- (.*)$') == first_stamp then
-          call('LSET', marks, seq - base - 2, '')
-        end
-      end
       if before then
         for gap = math.max(before, base) + 1, seq - 1 do set(gap, '', '') end
       end
