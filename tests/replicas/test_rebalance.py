@@ -174,14 +174,16 @@ def test_a_hundred_runs_killed_at_random_lose_nothing(tmp_path: Path) -> None:
             store.thread(f"s-{number}").append({"n": number}, key="k")
     before = contents(tmp_path, ["agents-0"])
     chance = random.Random(1)
+    began = time.monotonic()
     rebalance(tmp_path, "agents-0", *joining("agents-1", "agents-2", "agents-3"))
+    took = time.monotonic() - began
     killed = 0
     for _ in range(100):
         staying = chance.sample(FOUR, chance.randint(1, 4))
         leaving = [w for name in FOUR if name not in staying for w in ("--leaving", name)]
         process = start_rebalance(tmp_path, *staying, *leaving)
         with suppress(subprocess.TimeoutExpired):
-            process.wait(0.2 + chance.random())
+            process.wait(took * (0.4 + 0.6 * chance.random()))
         process.kill()
         process.communicate()
         killed += process.returncode == -9
