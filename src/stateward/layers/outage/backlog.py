@@ -120,8 +120,8 @@ class Backlog:
                 if file is not None and _is_before(near.path, file.path):
                     return near
             heads = [near for near in heads if not self._is_behind(near, records)]
-        near = min(heads, key=lambda record: record.at, default=None)
-        return own if near is None or own.at <= near.at else near
+        first = min(heads, key=lambda record: record.at, default=None)
+        return own if first is None or own.at <= first.at else first
 
     def _is_behind(self, near: NearRecord, records: Iterable[SpillRecord]) -> bool:
         """Whether one of these stands in an earlier file of the same process."""
