@@ -82,6 +82,26 @@ def stalling(namespace: str, url: str) -> StoreMemory:
     return Stalling(StoreTarget(url, namespace, url.removeprefix("sqlite:///") + ".d"))
 
 
+class Crowded(StoreMemory):
+    """Two of three lookups fail once a process has many conversations, also one after the other."""
+
+    def __init__(self, target: StoreTarget) -> None:
+        super().__init__(target)
+        self.seen: set[str] = set()
+        self.lookups = 0
+
+    async def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
+        self.seen.add(thread)
+        self.lookups += 1
+        if len(self.seen) > 5 and self.lookups % 3:
+            raise RuntimeError("too many conversations")
+        return await super().load(thread, last)
+
+
+def crowded(namespace: str, url: str) -> StoreMemory:
+    return Crowded(StoreTarget(url, namespace, url.removeprefix("sqlite:///") + ".d"))
+
+
 class Unwatched(StoreMemory):
     provides = tuple(part for part in StoreMemory.provides if part not in ("metrics", "alarm"))
 

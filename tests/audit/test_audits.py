@@ -23,6 +23,7 @@ BROKEN_MEMORIES = [
     ("runs_tasks_twice", "races", "ran more than once"),
     ("slow", "latency", "over 100 ms"),
     ("stalling", "latency", "over 100 ms"),
+    ("crowded", "latency", "% of calls failed"),
     ("unwatched", "monitoring", "no metrics"),
     ("drops_nulls", "fidelity", "fields of messages come back changed"),
     ("loses_the_newest", "windows", "a window lacks the newest message"),

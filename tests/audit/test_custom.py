@@ -91,6 +91,27 @@ def test_a_backup_of_ones_own_is_drilled(
     assert list(kept.iterdir()) == []  # the copy is cleaned away too
 
 
+class Untidy(FileMemory):
+    """Its cleaning fails, as one does that closes a connection of another thread."""
+
+    def clean(self) -> None:
+        raise sqlite3.ProgrammingError("a connection of another thread")
+
+
+def test_a_memory_that_cannot_be_cleaned_costs_no_findings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", f"{Path(__file__).parent.parent}:{':'.join(sys.path)}")
+    out = tmp_path / "out"
+    arguments = ["audit.test_custom:Untidy", "--url", f"file://{tmp_path}", "--only", "sessions"]
+    cli.main(["audit", *arguments, "--profile", "ci", "--yes", "--output", str(out)])
+    report = json.loads((out / "report.json").read_text())
+    assert [each["verdict"] for each in report["answers"]] == ["pass"]
+    namespace = min((file.stem for file in tmp_path.glob("*.db")), key=len)
+    assert namespace in report["left"]
+    assert "ProgrammingError: a connection of another thread" in report["left"]
+
+
 @pytest.mark.parametrize(
     ("url", "address"),
     [

@@ -254,8 +254,19 @@ class Audit:
         return self.target.backup()
 
     async def _clear(self) -> None:
-        left = [await target.clear() for target in (self.target, *self._apart)]
-        self.record.left = self._without_urls("".join(left))
+        left = [await _cleared(target) for target in (self.target, *self._apart)]
+        self.record.left = self._without_urls("; ".join(filter(None, left)))
+
+
+async def _cleared(target: AuditTarget) -> str:
+    """What could not be removed, in words: what was found must not be lost with it."""
+    try:
+        return await target.clear()
+    except Exception as error:
+        return (
+            f"what it wrote in {target.namespace!r} could not be removed, because the memory's "
+            f"own cleaning failed ({type(error).__name__}: {error}); remove it by hand"
+        )
 
 
 def _titles(options: AuditOptions, target: AuditTarget) -> tuple[str, str]:

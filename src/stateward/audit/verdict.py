@@ -29,6 +29,7 @@ from stateward.audit.report import (
 )
 
 BAD: tuple[Verdict, ...] = ("fail", "error", "absent")
+FAILED = "Find out why this call fails, then ask this question again: until then it has no answer."
 
 
 def report(
@@ -130,14 +131,14 @@ def _finding(question: Question, record: Record, limits: Mapping[str, float]) ->
     problems = [record.problems[name] for name in question.workloads if name in record.problems]
     if any(getattr(record, field) is None for field in question.evidence):
         if problems:
-            return Finding("error", f"it could not be tried: {problems[0]}")
+            return Finding("error", f"it could not be tried: {problems[0]}", remedy=FAILED)
         notes = [record.notes[name] for name in question.workloads if name in record.notes]
         said = notes[0] if notes else "it was not tried"
         return Finding("unknown", f"there is no evidence: {said}")
     found = question.judge(record, limits)
     if found.verdict == "unknown" and problems:
         said = f"a part of it could not be tried: {problems[0]}"
-        return Finding("error", said, found.evidence)
+        return Finding("error", said, found.evidence, remedy=FAILED)
     return found
 
 

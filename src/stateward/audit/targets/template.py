@@ -1,6 +1,7 @@
 """Your memory as a target of `stateward audit`: fill in what it has, delete what it lacks.
 
-Each replica of the audit is its own process and calls `create` once. Methods may be async.
+Each replica of the audit is its own process and calls `create` once. Methods may be async; plain
+ones are called from several threads (sqlite3.connect then needs check_same_thread=False).
 What a method does must be what your agents do: the audit finds out whether that holds.
 """
 
