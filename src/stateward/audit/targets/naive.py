@@ -146,11 +146,11 @@ class RedisDocument(NaiveMemory):
         return None if text is None else json.loads(text)
 
     def write(self, kind: str, id: str, value: Any) -> None:
-        key = self._key(kind, id)
-        self._ask("SET", key, json.dumps(value), "EX", str(self.seconds))
-        index = f"{self.target.namespace}:index"
+        key, index = self._key(kind, id), f"{self.target.namespace}:index"
+        # First, so that what a killed replica has written is found and removed.
         self._ask("SADD", index, key)
         self._ask("EXPIRE", index, str(self.seconds))
+        self._ask("SET", key, json.dumps(value), "EX", str(self.seconds))
 
     def clean(self) -> None:
         index = f"{self.target.namespace}:index"
