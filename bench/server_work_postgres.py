@@ -24,11 +24,26 @@ import psycopg
 
 from bench.contestants.raw import documents, documents_of, encode, work
 from bench.contestants.raw_psycopg import APPEND, CONTEXT, TABLES
+from bench.contestants.raw_psycopg import LAST as NEWEST
 from bench.conversations import LAST, WORK, Population, profile, turn
 from stateward.engine import SyncEngine
 from stateward.engines.postgres import pool_sync
 from stateward.engines.registry import create_sync_engine, parse
-from stateward.ops import Append, Commit, Entity, Fetch, List, Log, Put, SetHead
+from stateward.ops import (
+    Absent,
+    Acquire,
+    Append,
+    Applied,
+    Commit,
+    Entity,
+    Fence,
+    Fetch,
+    List,
+    Log,
+    Put,
+    Release,
+    SetHead,
+)
 from stateward.state.run_record import READING
 from stateward.world import World
 
@@ -105,6 +120,7 @@ def fill(url: str) -> None:
             opened.execute(knowledge(number))
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(TABLES)  # type: ignore[call-overload]
+        connection.execute("CREATE TABLE tasks (id text PRIMARY KEY, status text, result text)")
         for number in range(THREADS):
             for _ in range(HISTORY // 2):
                 connection.execute(APPEND, raw_append(number))  # type: ignore[call-overload]
@@ -171,6 +187,49 @@ def last(url: str, times: int) -> None:
             opened.execute([Fetch(entity(time % THREADS), log=Log(last=LAST))])
 
 
+def raw_last(url: str, times: int) -> None:
+    with psycopg.connect(url, autocommit=True, prepare_threshold=0) as connection:
+        for time in range(times):
+            found = connection.execute(NEWEST, (f"s-{time % THREADS}", LAST), binary=True)  # type: ignore[call-overload]
+            assert len(found.fetchall()) == LAST
+
+
+def last_together(url: str, times: int) -> None:
+    with engine(url) as opened:
+        for _ in range(times):
+            opened.execute([Fetch(entity(n), log=Log(last=LAST)) for n in range(THREADS)])
+
+
+def once(url: str, times: int) -> None:
+    """What `store.once` asks for a new task: a look, a claim and a finish."""
+    read = ("call", "result", "error", "deaths")
+    call = '{"name":"list","fingerprint":"c3228f8cf811caaf","args":[],"kwargs":{}}'
+    with engine(url) as opened:
+        for _ in range(times):
+            it, nonce = Entity("default", "task", WORLD.new_op()), WORLD.new_op()
+            opened.execute([Fetch(it, documents=read)])
+            begun = SetHead(status="running", label="list", due_in=30.0)
+            writes = (Acquire(nonce, 30.0, "host:1"), begun, Put("call", call))
+            claim = Commit(it, WORLD.new_op(), writes, (Absent(),), retain=2.6e6, reading=read)
+            (claimed,) = opened.execute([claim])
+            assert isinstance(claimed, Applied)
+            assert claimed.lease is not None
+            held = (claimed.lease.token, nonce)
+            ended = SetHead(status="completed", due=0, retain=2.6e6)
+            done = (Put("result", '{"value":[]}'), ended, Release(*held))
+            opened.execute([Commit(it, WORLD.new_op(), done, (Fence(*held),))])
+
+
+def raw_once(url: str, times: int) -> None:
+    """The least that a task takes by hand: two statements, no lease and no memory."""
+    with psycopg.connect(url, autocommit=True, prepare_threshold=0) as connection:
+        for _ in range(times):
+            task = WORLD.new_op()
+            connection.execute("INSERT INTO tasks VALUES (%s, 'running', NULL)", (task,))
+            done = "UPDATE tasks SET status = 'done', result = %s WHERE id = %s"
+            connection.execute(done, ("[]", task))
+
+
 def first_load(url: str, times: int) -> None:
     """What a process asks for that has not read the thread before: also how it begins."""
     with engine(url) as opened:
@@ -209,10 +268,14 @@ CALLS = (
     Call(f"append, in a batch of {THREADS}", batches, THREADS),
     Call(f"append with a key, in a batch of {THREADS}", keyed_batches, THREADS),
     Call("first append of a thread, one caller", created),
+    Call(f"last {LAST}, one caller, driver by hand", raw_last),
     Call(f"last {LAST}, one caller", last),
+    Call(f"last {LAST}, in a batch of {THREADS}", last_together, THREADS),
     Call(f"last {LAST}, first load in a process", first_load),
     Call("context, one caller, driver by hand", raw_context),
     Call("context, one caller", context),
+    Call("task that runs once, driver by hand", raw_once),
+    Call("task that runs once", once),
 )
 
 

@@ -51,9 +51,15 @@ class Coalescer:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._engine = engine
-        self._reads = Lane(engine, clock, None if recorder is None else recorder.read_batches)
-        self._writes = Lane(engine, clock, None if recorder is None else recorder.write_batches)
-        self._inline = engine.capabilities.inline_reads
+        can = engine.capabilities
+        flights, most = can.parallel_batches, can.batch
+        reads = None if recorder is None else recorder.read_batches
+        writes = None if recorder is None else recorder.write_batches
+        self._reads = Lane(
+            engine, clock, reads, can.parallel_reads or flights, can.read_batch or most
+        )
+        self._writes = Lane(engine, clock, writes, flights, most)
+        self._inline = can.inline_reads
 
     def execute(
         self, ops: Sequence[Op], deadline: float | None = None
@@ -176,19 +182,24 @@ class DeadlineWatch:
 
 
 class Lane:
-    """Batches of one direction, at most `capabilities.parallel_batches` under way.
+    """Batches of one direction, at most `flights` of `most` operations under way.
 
     A batch that waits in a server for `PATIENCE` seconds or more has stalled, and is not counted:
     what it touches waits for it, and all else goes on.
     """
 
     def __init__(
-        self, engine: Engine, clock: Callable[[], float], sizes: Histogram | None = None
+        self,
+        engine: Engine,
+        clock: Callable[[], float],
+        sizes: Histogram | None,
+        flights: int,
+        most: int,
     ) -> None:
         self._engine = engine
         self._sizes = sizes
-        self._flights = engine.capabilities.parallel_batches
-        self._most = engine.capabilities.batch
+        self._flights = flights
+        self._most = most
         self._most_stalled = MOST_STALLED if engine.capabilities.networked else 0
         self._under_way: dict[object, Sequence[Op]] = {}
         self._stalled: dict[object, Sequence[Op]] = {}

@@ -35,6 +35,9 @@ from stateward.ops import Entity, Op, Outcome
 from stateward.world import World
 
 PURGED_TOGETHER = 200  # entities in one transaction
+# Loads in a batch, two of which are under way: the server gathers messages while the client decodes
+# those of the last one. In one batch of a hundred the two took turns, and waited for each other.
+READ_TOGETHER = 34
 RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
 FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
 LONGEST_LISTEN = 2.0  # the same while listening
@@ -68,6 +71,8 @@ class PostgresEngine:
             shared=True,
             native_notify=self._settings.listens,
             snapshots=True,
+            parallel_reads=2,
+            read_batch=READ_TOGETHER,
             networked=True,
             purges=True,
             migrates=True,

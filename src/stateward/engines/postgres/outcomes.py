@@ -183,7 +183,7 @@ def read_fetch(fetch: Fetch, row: Sequence[Any], newest_first: bool) -> Fetched 
     if log is not None and _is_reset(log, columns, stamp):
         return Fetched(head, reset=True)
     if log is not None and count is None:
-        return _tail(head, lines, first)
+        return _tail(head, lines, first, log)
     values, unchanged = _documents(fetch, documents)
     if log is None:
         return Fetched(head, documents=values, unchanged=unchanged)
@@ -236,14 +236,17 @@ def read_tail(fetch: Fetch, row: Sequence[Any]) -> Fetched | NotYours:
         return refusal
     head = head_of(columns)
     lines, begins = row[_HEAD.stop : _HEAD.stop + 2]
-    return _tail(head, lines, begins)
+    return _tail(head, lines, begins, fetch.log)
 
 
-def _tail(head: Head, lines: str, begins: int | None) -> Fetched:
+def _tail(head: Head, lines: str, begins: int | None, log: Log | None) -> Fetched:
     """`begins` is the number of the first of these lines, where it is not known beforehand."""
     if not lines:
         return Fetched(head, truncated=head.base > 0)
-    count = lines.count("\n") + 1
+    if begins is None and log is not None and log.last is not None:  # then none was removed
+        count = min(log.last, head.live)
+    else:
+        count = lines.count("\n") + 1
     return Fetched(head, lines, count, begins or head.version - count + 1, truncated=head.base > 0)
 
 
