@@ -23,7 +23,7 @@ def append_command(op: Commit, clock: str, told: int | None) -> Command | None:
         return ("EVALSHA", APPEND.sha, 1, head, *words)
     append = op.writes[0]
     assert type(append) is Append
-    given = (head, f"{head}:log", f"{head}:marks", f"{head}:ops", f"{head}:ops2")
+    given: tuple[str, ...] = (head, f"{head}:log", f"{head}:marks", f"{head}:ops", f"{head}:ops2")
     if append.key is not None:
         given += (f"{head}:keys", f"{head}:keys2")
     return ("EVALSHA", APPEND.sha, len(given), *given, *words)

@@ -119,10 +119,12 @@ class FastAppends(FastRequest):
                     if not inline:
                         self._touched(op, at)
                 else:
-                    outcomes.append(self._unsettled(op, each, server))
+                    self._check(op, each, server)
+                    outcomes.append(None)
         return None not in outcomes
 
-    def _unsettled(self, op: Any, version: Any, server: str) -> None:
+    def _check(self, op: Any, version: Any, server: str) -> None:
+        """Of one that was not applied: raises unless it may go the ordinary way."""
         if type(version) is not ReplyError:
             self._traits.seen.pop(op.entity, None)
         elif code_of(version) not in NOT_RUN:
