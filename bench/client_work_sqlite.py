@@ -128,12 +128,12 @@ def instructions(name: str, calls: Sequence[str], keep: Path | None) -> dict[str
             raise SystemExit(f"{name} failed")
         # Before the first call of all, then of each call: its warm ones, those that count.
         return {
-            what: _total(Path(f"{counts}.{2 * number + 2}")) / COUNTED / 1000
+            what: counted_total(Path(f"{counts}.{2 * number + 2}")) / COUNTED / 1000
             for number, what in enumerate(calls)
         }
 
 
-def _total(counts: Path) -> int:
+def counted_total(counts: Path) -> int:
     for line in counts.read_text("utf-8", "replace").splitlines()[::-1]:
         if line.startswith("totals:"):
             return int(line.split()[1])

@@ -1,6 +1,7 @@
 """What an append costs the server: instructions of Valkey, and bytes of its append-only file.
 
     python -m bench.server_work_redis            needs valgrind; about a minute
+    python -m bench.server_work_redis --bytes    what a turn stores and writes, part by part
 
 Times on a shared machine differ from minute to minute. Instructions, which callgrind counts, agree
 within 1.5 % from run to run. A turn is two messages of 500 bytes; each conversation has had
@@ -118,6 +119,10 @@ def nothing(url: str) -> tuple[Callable[[], None], Callable[[], None]]:
 
 
 def main() -> None:
+    if "--bytes" in sys.argv[1:]:
+        from bench import server_bytes_redis
+
+        return server_bytes_redis.main()
     contestants: list[tuple[str, Callable[[str], tuple[Callable[[], None], Callable[[], None]]]]]
     contestants = [
         ("RPUSH, pipelined", lambda url: raw(url, safe=False)),

@@ -7,9 +7,12 @@ import gc
 import tracemalloc
 from pathlib import Path
 
+from servers.postgres import PostgresServer
+from servers.redis import running
+
 import stateward
 
-CONVERSATIONS, TOGETHER = 10_000, 250
+CONVERSATIONS, FEWER, TOGETHER = 10_000, 2_000, 250
 MOST = 1024  # bytes of each: its handle, and what is remembered of it for a while
 TURN = ({"role": "user", "content": "q" * 480}, {"role": "assistant", "content": "a" * 480})
 POLICY = stateward.Policy(read_timeout=100.0, write_timeout=100.0, threads="raise")
@@ -27,17 +30,36 @@ async def use(store: stateward.Store, name: str, count: int) -> list[stateward.T
     return threads
 
 
-async def test_an_idle_conversation_takes_less_than_a_kibibyte(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/agents.db?durability=relaxed"
+async def traced(url: str, count: int) -> float:
+    """Bytes that a process has more of for each conversation that it has used."""
     async with stateward.open(url, policy=POLICY, heartbeat=None) as store:
         await use(store, "warm", TOGETHER)
         gc.collect()
         tracemalloc.start()
         try:
             before, _ = tracemalloc.get_traced_memory()
-            threads = await use(store, "t", CONVERSATIONS)
+            threads = await use(store, "t", count)
             gc.collect()
             after, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
-        assert (after - before) / len(threads) <= MOST
+        return (after - before) / len(threads)
+
+
+async def test_an_idle_conversation_takes_less_than_a_kibibyte(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db?durability=relaxed"
+    assert await traced(url, CONVERSATIONS) <= MOST
+
+
+async def test_an_idle_conversation_takes_less_than_a_kibibyte_on_valkey(tmp_path: Path) -> None:
+    """Fewer of them, so that a table that keeps thousands does not pass by being full."""
+    with running(tmp_path / "server", "valkey") as server:
+        assert await traced(server.url, FEWER) <= MOST
+
+
+async def test_an_idle_conversation_takes_less_than_a_kibibyte_on_postgres() -> None:
+    server = PostgresServer(fsync="off").start()
+    try:
+        assert await traced(server.url, FEWER) <= MOST
+    finally:
+        server.remove()

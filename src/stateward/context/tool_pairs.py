@@ -23,6 +23,7 @@ other form are left alone: each stands for itself. Reading only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from stateward.errors import InvalidInput
@@ -52,6 +53,8 @@ class Ties(NamedTuple):
 NO_TIES = Ties()
 TYING = frozenset({"type", "tool_calls", "tool_call_id", "function_call", "parts", "blocks"})
 
+_content_and_role = itemgetter("content", "role")
+
 
 def is_plain(message: Message) -> bool:
     """A mere text, or nothing that any provider knows: tied to no other message."""
@@ -64,16 +67,14 @@ def is_plain(message: Message) -> bool:
 
 def are_plain(messages: Sequence[Message]) -> bool:
     """Whether none of them is tied to another; quick about what most are: a role and a text."""
-    try:
-        for message in messages:
-            if len(message) != 2 or type(message["content"]) is not str:
-                break
-            if message["role"] == "function":
-                return False
+    if {*map(len, messages)} == {2}:
+        try:
+            contents, roles = zip(*map(_content_and_role, messages), strict=True)
+        except KeyError:  # another form
+            pass
         else:
-            return True
-    except KeyError:  # another form
-        pass
+            if {*map(type, contents)} == {str}:
+                return "function" not in roles
     return all(map(is_plain, messages))
 
 

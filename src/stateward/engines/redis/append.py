@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stateward.engines.redis.client.wire import Command
-from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.keys import head_key
 from stateward.engines.redis.scripts import APPEND
 from stateward.ops import Append, Commit, Fence, LogAt, digest_of
 
@@ -18,24 +18,27 @@ def append_command(op: Commit, clock: str, told: int | None) -> Command | None:
     words = append_words(op, clock, told)
     if words is None:
         return None
-    own = keys_of(op.entity).own
+    head = head_key(op.entity)
     if told is None:
-        return ("EVALSHA", APPEND.sha, 1, own[0], *words)
+        return ("EVALSHA", APPEND.sha, 1, head, *words)
     append = op.writes[0]
     assert type(append) is Append
-    given = own[:3] + own[5 : 7 if append.key is None else 9]
+    given: tuple[str, ...] = (head, f"{head}:log", f"{head}:marks", f"{head}:ops", f"{head}:ops2")
+    if append.key is not None:
+        given += (f"{head}:keys", f"{head}:keys2")
     return ("EVALSHA", APPEND.sha, len(given), *given, *words)
 
 
 def append_words(op: Commit, clock: str, told: int | None) -> tuple[str, ...] | None:
     """What `append.lua` is told; None if the commit does, or asks, anything else."""
-    if len(op.writes) != 1 or op.reading:
+    writes, owner = op.writes, op.owner
+    if len(writes) != 1 or op.reading:
         return None
-    append = op.writes[0]
+    append = writes[0]
     if type(append) is not Append or not 0 < len(append.bodies) <= MOST_AT_ONCE:
         return None
-    key, note, claim = append.key, append.note, maybe(op.owner)
-    if told is None and key is None and note is None and not (op.checks or clock):
+    key, note, claim = append.key, append.note, "" if owner is None else "=" + owner
+    if key is None and note is None and told is None and not clock and not op.checks:
         return (op.op, claim, *append.bodies)
     version = stamp = token = nonce = ""
     for check in op.checks:

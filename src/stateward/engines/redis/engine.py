@@ -28,10 +28,11 @@ from stateward.engines.redis.fast import FastRequest, fast_request
 from stateward.engines.redis.keys import (
     PARTS_OF_KINDS,
     WHOLE_KINDS,
-    keys_of,
+    head_key,
+    kind_index,
     namespace_of,
     owner_index,
-    spread_keys,
+    part_of,
 )
 from stateward.engines.redis.notify import Notifications
 from stateward.engines.redis.outcomes import head_of
@@ -141,13 +142,14 @@ class RedisEngine:
         """
         if not isinstance(op, Commit | Fetch):
             return None
-        keys, node_of = spread_keys(op.entity), self._servers.node_of
+        entity, node_of = op.entity, self._servers.node_of
+        node = node_of(head_key(entity))
         if type(op) is Fetch:
-            return node_of(keys.head)
-        node, its_index = node_of(keys.head), node_of(keys.ids)
-        if op.entity in self._traits.seen:
+            return node
+        its_index = node_of(kind_index(entity.namespace, entity.kind, part_of(entity)))
+        if entity in self._traits.seen:
             return node if node == its_index else (node, its_index)
-        theirs = node_of(owner_index(op.entity.namespace, op.owner)) if op.owner else None
+        theirs = node_of(owner_index(entity.namespace, op.owner)) if op.owner else None
         return node, its_index, theirs, "new"
 
     async def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
@@ -202,7 +204,7 @@ class RedisEngine:
 
     async def _has_moved(self, cursors: Mapping[Entity, int]) -> bool:
         """Whether any log has left its cursor (also backwards: a new life)."""
-        heads = [keys_of(entity).head for entity in cursors]
+        heads = [head_key(entity) for entity in cursors]
         steps = [PipelineStep(head, (("HGETALL", head),), timed=True) for head in heads]
         answers = await self._own(self._servers.trip(steps))  # async only
         # sync only: answers = self._servers.trip(steps)

@@ -8,7 +8,7 @@ an error) was not done, and goes the ordinary way, by its plan.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from stateward.engines.redis.client.pipeline import BLOCK
 from stateward.engines.redis.client.wire import Command, Word, pack, pack_one
 from stateward.engines.redis.failures import NOT_RUN, code_of, refused
 from stateward.engines.redis.fetch import packed_read, plain_outcome, plain_tail
-from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.keys import head_key
 from stateward.engines.redis.listing import IndexPage
 from stateward.engines.redis.merge import LARGEST
 from stateward.engines.redis.plans import Traits
@@ -62,7 +62,7 @@ class FastRequest:
     @property
     def keys(self) -> list[str]:
         """One of each operation: they tell which server has it."""
-        return [keys_of(op.entity).head for op in self.ops]  # type: ignore[union-attr]
+        return [head_key(op.entity) for op in self.ops]  # type: ignore[union-attr]
 
     def take(self, replies: Sequence[Any], server: str) -> bool:
         """Whether the replies have settled everything."""
@@ -107,27 +107,30 @@ class FastAppends(FastRequest):
         return None if found is None else cls(ops, traits, *found)
 
     def take(self, replies: Sequence[Any], server: str) -> bool:
-        ops = iter(self.ops)
+        inline, outcomes = self._traits.inline, self.outcomes
+        ops: Iterator[Any] = iter(self.ops)
         for reply, count in zip(replies, self._counts, strict=True):
             ran = type(reply) is list
             at = float(reply[0] or 0) if ran else 0.0
             for each in reply[1:] if ran else [reply] * count:  # 0, or the error of all
-                self.outcomes.append(self._outcome(next(ops), each, at, server))
-        return None not in self.outcomes
+                op = next(ops)
+                if each and type(each) is int:
+                    outcomes.append(Applied(each, op.op, at))
+                    if not inline:
+                        self._touched(op, at)
+                else:
+                    self._check(op, each, server)
+                    outcomes.append(None)
+        return None not in outcomes
 
-    def _outcome(self, op: Any, version: Any, at: float, server: str) -> Applied | None:
-        traits = self._traits
+    def _check(self, op: Any, version: Any, server: str) -> None:
+        """Of one that was not applied: raises unless it may go the ordinary way."""
         if type(version) is not ReplyError:
-            if version:
-                if not traits.inline:
-                    self._touched(op, at)
-                return Applied(version, op.op, at)
-            traits.seen.pop(op.entity, None)
+            self._traits.seen.pop(op.entity, None)
         elif code_of(version) not in NOT_RUN:
             failure = refused(version, server)
             failure.applied = "unknown"  # of this one, and others may have been written
             raise failure from version
-        return None
 
     def _touched(self, op: Any, at: float) -> None:
         """After a wrong guess of the minute, the index of a cluster is told next time."""
@@ -159,7 +162,7 @@ def _together(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
         if size + length > MOST_SIZE and heads:
             _add_script(scripts, heads, words, counts)
             heads, words, counts, size = [], [], [], 0
-        heads.append(keys_of(op.entity).head)
+        heads.append(head_key(op.entity))
         words += its
         counts.append(len(its))
         size += length
@@ -195,8 +198,14 @@ class FastReads(FastRequest):
     """Fetches of the last entries and of documents, and short listings: each sees one moment."""
 
     def __init__(self, ops: Sequence[Op], traits: Traits, asked: Sequence[AskedRead]) -> None:
-        parts: list[bytes] = []
+        self._asked = asked
         self._blocks: list[tuple[int, int]] = []  # where each one's operations end, and its reply
+        if len(asked) == 1:
+            packed, replies, *_ = asked[0]
+            self._blocks.append((1, replies + 2))
+            super().__init__(ops, traits, b"%b%b%b" % (BEGIN, packed, END), replies + 3)
+            return
+        parts: list[bytes] = []
         replies = 0
         most = BLOCK if traits.inline else 1  # a transaction holds keys of one slot
         for first in range(0, len(asked), most):
@@ -209,7 +218,6 @@ class FastReads(FastRequest):
             replies += 3
             self._blocks.append((first + len(block), replies - 1))
         super().__init__(ops, traits, b"".join(parts), replies)
-        self._asked = asked
 
     @classmethod
     def of(cls, ops: Sequence[Op], traits: Traits) -> FastReads | None:
@@ -313,7 +321,7 @@ def guessed_page(op: List, traits: Traits) -> GuessedPage | None:
     return None if traits.members.is_long(asked.command) else GuessedPage(op, traits, asked)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=256)
 def _index_read(
     namespace: str, kind: str, owner: str, status: str, prefix: str, limit: int
 ) -> IndexRead:

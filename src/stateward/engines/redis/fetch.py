@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from stateward.engines.redis.client.pipeline import PipelineStep
-from stateward.engines.redis.client.wire import Command, pack
-from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.client.wire import Command
+from stateward.engines.redis.keys import head_key, keys_of
 from stateward.engines.redis.outcomes import (
     all_values,
     entries_of,
@@ -52,24 +52,51 @@ def plain_commands(
     entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
 ) -> list[Command]:
     """What shows the head, the last entries (None, 0: none of them) and documents."""
-    head_key, log_key, _, docs_key = keys_of(entity).own[:4]
-    commands: list[Command] = [("HGETALL", head_key)]
-    if tail:
-        commands.append(("LRANGE", log_key, -tail, -1))
-    if everything:
-        commands.append(("HGETALL", docs_key))
-    elif documents:
-        commands.append(("HMGET", docs_key, *fields_of(documents)))
-    return commands
+    return [
+        (word, head_key(entity) + ending, *rest)
+        for word, ending, rest in _wanted(tail, documents, everything)
+    ]
 
 
-@lru_cache(maxsize=4096)
 def packed_read(
     entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
 ) -> tuple[bytes, int]:
     """The same as a part of a request, and how many replies it gets."""
-    commands = plain_commands(entity, tail, documents, everything)
-    return pack(commands), len(commands)
+    head = head_key(entity)
+    form, count = _packed_form(tail, documents, everything, len(head))
+    return (form % ((head,) * count)).encode(), count
+
+
+def _wanted(
+    tail: int | None, documents: tuple[str, ...], everything: bool
+) -> list[tuple[str, str, list[str]]]:
+    """Commands, the endings of the keys that they are about, and their other words."""
+    wanted: list[tuple[str, str, list[str]]] = [("HGETALL", "", [])]
+    if tail:
+        wanted.append(("LRANGE", ":log", [str(-tail), "-1"]))
+    if everything:
+        wanted.append(("HGETALL", ":docs", []))
+    elif documents:
+        wanted.append(("HMGET", ":docs", fields_of(documents)))
+    return wanted
+
+
+@lru_cache(maxsize=256)
+def _packed_form(
+    tail: int | None, documents: tuple[str, ...], everything: bool, length: int
+) -> tuple[str, int]:
+    """Packed commands for a head whose name is so long, which has its place in each of them.
+
+    What is asked of one conversation is asked of most, so the forms are kept and not the requests.
+    """
+    form: list[str] = []
+    wanted = _wanted(tail, documents, everything)
+    for command, ending, rest in wanted:
+        form += [f"*{2 + len(rest)}", f"${len(command)}", command]
+        form += [f"${length + len(ending)}", f"%s{ending}"]
+        for word in rest:
+            form += [f"${len(word.encode())}", word.replace("%", "%%")]
+    return "\r\n".join([*form, ""]), len(wanted)
 
 
 def plain_outcome(

@@ -1,10 +1,12 @@
 """Names of keys and members of the index: any id is data, none ever becomes syntax.
 
-The key space is described at the head of `lua/commit.lua`.
+The key space is described at the head of `lua/commit.lua`. Names are made when they are needed:
+those of one entity would take more memory than all else that a process keeps of it.
 """
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import quote, unquote
@@ -25,6 +27,9 @@ TAGS = (
 PARTS = range(len(TAGS))
 
 
+_is_plain = re.compile("[A-Za-z0-9_.~-]*").fullmatch  # what stands for itself
+
+
 class EntityKeys(NamedTuple):
     """Where one entity lives."""
 
@@ -42,11 +47,17 @@ class EntityKeys(NamedTuple):
     owners: str
 
 
-@lru_cache(maxsize=4096)
+def head_key(entity: Entity) -> str:
+    """The name of its head, with which all of its own keys begin. It is ASCII."""
+    namespace, kind, id = entity
+    return f"{heads_of(namespace, kind)}{id if _is_plain(id) else quote(id, safe='')}}}"
+
+
+@lru_cache(maxsize=64)  # more than one batch has
 def keys_of(entity: Entity) -> EntityKeys:
     """All names that follow from an entity's address."""
-    tag = ":".join(map(_quoted, entity))
-    head = f"{ROOT}{{{tag}}}"
+    head = head_key(entity)
+    tag = head[len(ROOT) + 1 : -1]
     ids = kind_index(entity.namespace, entity.kind)
     return EntityKeys(
         tag,
@@ -74,7 +85,7 @@ def keys_of(entity: Entity) -> EntityKeys:
     )
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=64)
 def spread_keys(entity: Entity) -> EntityKeys:
     """The same on a cluster: all but the owner's index is in the part of the index of its slot."""
     keys, part = keys_of(entity), part_of(entity)
@@ -92,9 +103,10 @@ def spread_keys(entity: Entity) -> EntityKeys:
 
 def part_of(entity: Entity) -> int:
     """The part of a cluster's index that an entity is in."""
-    return slot_of(keys_of(entity).head) * len(PARTS) // SLOTS
+    return slot_of(head_key(entity)) * len(PARTS) // SLOTS
 
 
+@lru_cache(maxsize=256)
 def heads_of(namespace: str, kind: str) -> str:
     """What the heads of a kind begin with; the id and a brace follow."""
     return f"{ROOT}{{{_quoted(namespace)}:{_quoted(kind)}:"
@@ -110,6 +122,7 @@ def kinds_index(namespace: str, part: int | None = None) -> str:
     return _index("kinds", part, namespace)
 
 
+@lru_cache(maxsize=1024)  # of each kind, as many as a cluster's index has parts
 def kind_index(namespace: str, kind: str, part: int | None = None) -> str:
     return _index("kind", part, namespace, kind)
 
@@ -118,7 +131,6 @@ def owner_index(namespace: str, owner: str) -> str:
     return _index("owner", None, namespace, owner)
 
 
-@lru_cache(maxsize=4096)
 def touched_index(namespace: str, kind: str, owner: str, part: int | None = None) -> str:
     """Where what an owner has of one kind stands by the minute it was last touched in."""
     return f"{_index('owner', part, namespace, owner)}:touched:{_quoted(kind)}"
@@ -172,4 +184,4 @@ def split_member(member: bytes) -> tuple[str, bytes]:
 
 
 def _quoted(word: str) -> str:
-    return quote(word, safe="")
+    return word if _is_plain(word) else quote(word, safe="")

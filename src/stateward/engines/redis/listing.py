@@ -11,8 +11,8 @@ from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.fetch import fields_of
 from stateward.engines.redis.index import correct_steps
 from stateward.engines.redis.keys import (
+    head_key,
     heads_of,
-    keys_of,
     kind_index,
     owner_index,
     sortable,
@@ -302,12 +302,12 @@ class IndexPage:
         op = self._op
         steps = []
         for candidate in candidates:
-            keys = keys_of(candidate.entity).own
-            commands: list[Command] = [("HGETALL", keys[0])]
+            head = head_key(candidate.entity)
+            commands: list[Command] = [("HGETALL", head)]
             if op.documents:
-                commands.append(("HMGET", keys[3], *fields_of(op.documents)))
+                commands.append(("HMGET", f"{head}:docs", *fields_of(op.documents)))
             # On a cluster each node has a clock of its own.
-            steps.append(PipelineStep(keys[0], commands, together=True, timed=True))
+            steps.append(PipelineStep(head, commands, together=True, timed=True))
         return steps
 
     def judge(

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from stateward.engines.redis.client.connection import Connection
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import MORE, pack
-from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.keys import head_key
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity
 
@@ -39,7 +39,7 @@ class Notifications:
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log has left its cursor, or the time is up."""
         end = self._world.monotonic() + timeout
-        channels = [keys_of(entity).head.encode() for entity in cursors]
+        channels = [head_key(entity).encode() for entity in cursors]
         woken = asyncio.Event()
         for channel in channels:
             self._waiting.setdefault(channel, set()).add(woken)

@@ -10,7 +10,7 @@ import hiredis
 from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import MORE, pack
-from stateward.engines.redis.keys import keys_of
+from stateward.engines.redis.keys import head_key
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity
 
@@ -33,7 +33,7 @@ class Notifications:
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Until a log has left its cursor, or the time is up."""
         end = self._world.monotonic() + timeout
-        channels = [keys_of(entity).head.encode() for entity in cursors]
+        channels = [head_key(entity).encode() for entity in cursors]
         subscription: Subscription | None = None
         try:
             while True:

@@ -17,6 +17,7 @@ _decode_parts = msgspec.json.Decoder(list[str]).decode
 
 
 TIP = Struct("<7dI")  # which the stamp follows: see `commit.lua`
+UNUSUAL = frozenset((b"status", b"label", b"due", b"base", b"holes", b"dropped", b"nonce"))
 TOUCH = ("tip", "owner", "created")  # what `touch_of` is to be told of a head
 
 
@@ -42,24 +43,45 @@ def head_from(fields: dict[bytes, bytes], now: float) -> tuple[Head, bool]:
     number, commits, updated, expires, retain, _, _, size = TIP.unpack_from(tip)
     if 0 < expires <= now:
         return gone_head(fields, int(commits)), False
-    version, base = int(number), int(get(b"base") or 0)
-    due = get(b"due")
+    version, stamp = int(number), tip[TIP.size : TIP.size + size].decode()
+    owner = get(b"owner", b"").decode()
+    created, life = float(fields[b"created"]), int(fields[b"life"])
+    if UNUSUAL.isdisjoint(fields):  # as of most conversations and users
+        head = Head(
+            True,
+            owner,
+            "",
+            "",
+            None,
+            retain or None,
+            expires or None,
+            created,
+            updated,
+            version,
+            stamp,
+            0,
+            version,
+            int(commits),
+            life,
+        )
+        return head, True
+    base, due = int(get(b"base") or 0), get(b"due")
     head = Head(
         True,
-        get(b"owner", b"").decode(),
+        owner,
         get(b"status", b"").decode(),
         get(b"label", b"").decode(),
         float(due) if due else None,
         retain or None,
         expires or None,
-        float(fields[b"created"]),
+        created,
         updated,
         version,
-        tip[TIP.size : TIP.size + size].decode(),
+        stamp,
         base,
         version - base - int(get(b"holes") or 0),
         int(commits),
-        int(fields[b"life"]),
+        life,
         float(get(b"dropped") or 0),
         _lease(fields) if get(b"nonce") else None,
     )

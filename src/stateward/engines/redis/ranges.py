@@ -9,7 +9,7 @@ from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.index import IndexEntry
 from stateward.engines.redis.keys import (
-    keys_of,
+    head_key,
     kinds_index,
     owner_index,
     part_of,
@@ -115,7 +115,7 @@ def belongs(part: Range, candidate: Candidate, fields: dict[bytes, bytes]) -> bo
 
 
 def unlist_step(part: Range, candidate: Candidate) -> PipelineStep:
-    head = keys_of(candidate.entity).head
+    head = head_key(candidate.entity)
     command: Command = (
         "EVALSHA",
         UNLIST.sha,

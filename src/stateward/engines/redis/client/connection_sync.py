@@ -27,7 +27,7 @@ class Connection:
         self._server = server
         self._address = address
         self._socket: socket.socket | None = None
-        self._idle: select.poll | None = None
+        self._idle: select.poll | None = None  # set: the socket itself never waits
         self._parser = parser()
         self._expected = 0
         self._deadline: float | None = None  # of the request under way
@@ -52,6 +52,7 @@ class Connection:
             if POLLS and self._server.tls is None:  # TLS has messages of its own
                 self._idle = select.poll()
                 self._idle.register(self._socket, select.POLLIN)
+                self._socket.setblocking(False)
             self.send(pack(greeting), len(greeting), deadline)
             replies.extend(self._read() for _ in greeting)  # those before an end count, too
             self.busy = False
@@ -107,13 +108,27 @@ class Connection:
         self._expected, self._deadline = replies, deadline
         self.busy = True
         try:
-            self._socket.settimeout(_until(deadline, self._server.timeout))
-            self._socket.sendall(packed)
+            sent = 0
+            if self._idle is not None:
+                try:
+                    sent = self._socket.send(packed)
+                except BlockingIOError:
+                    pass
+            if sent < len(packed):
+                self._send_rest(packed[sent:])
         except BaseException as error:
             self.drop()
             if isinstance(error, OSError):
                 raise lost(error, str(self._address)) from error
             raise
+
+    def _send_rest(self, packed: bytes) -> None:
+        """What the system did not take at once, or all of it where there is no `poll`."""
+        assert self._socket is not None
+        self._socket.settimeout(_until(self._deadline, self._server.timeout))
+        self._socket.sendall(packed)
+        if self._idle is not None:
+            self._socket.setblocking(False)
 
     def answer(self) -> list[Any]:
         """The replies to what was sent; an error reply is one of them."""
@@ -142,12 +157,19 @@ class Connection:
     def _receive_more(self) -> None:
         """The next piece of a reply: however many there are, nobody waits beyond the deadline."""
         assert self._socket is not None
-        if self._deadline is not None:
+        if self._idle is None and self._deadline is not None:
             self._socket.settimeout(_until(self._deadline, self._server.timeout))
         self._receive()
 
     def _receive(self) -> None:
+        """One look whether anything has come, and one call for it.
+
+        A socket that waits looks before it sends, too, and is told how long it may in a call more.
+        """
         assert self._socket is not None
+        idle = self._idle
+        if idle and not idle.poll(_until(self._deadline, self._server.timeout) * 1000):
+            raise TimeoutError("timed out")
         data = self._socket.recv(CHUNK)
         if not data:
             raise ConnectionError("end of the connection")
