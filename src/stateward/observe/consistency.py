@@ -35,7 +35,7 @@ class Consistency:
         """How many commits the entity of each is known to have, before they are asked."""
         known, commits = [], self.commits
         for op in ops:
-            if type(op) is Commit or type(op) is Fetch:
+            if type(op) is Fetch or type(op) is Commit:
                 entity = op.entity
                 known.append(commits.get(entity) or self._older.get(entity, 0))
             else:

@@ -154,18 +154,18 @@ class Recorder:
             if tenants.active:
                 tenants.answered(op, outcome)
             kind = type(outcome)
-            if kind is Applied:
+            if kind is Fetched:
+                series.duration.add(seconds)
+                # What there is no less and no more of than before has nothing to tell.
+                if outcome.head.commits != before or outcome.reset:  # type: ignore[union-attr]
+                    consistency.fetched(op.entity, outcome, before)  # type: ignore[union-attr,arg-type]
+            elif kind is Applied:
                 series.duration.add(seconds)
                 consistency.commits[op.entity] = before + 1  # type: ignore[union-attr]
                 if outcome.lease is not None:  # type: ignore[union-attr]
                     self._leased(op, series, outcome)  # type: ignore[arg-type]
                 if WRITES_LOG.isEnabledFor(logging.DEBUG):
                     log_write(op, series.operation, outcome, seconds)  # type: ignore[arg-type]
-            elif kind is Fetched:
-                series.duration.add(seconds)
-                # What there is no less and no more of than before has nothing to tell.
-                if outcome.head.commits != before or outcome.reset:  # type: ignore[union-attr]
-                    consistency.fetched(op.entity, outcome, before)  # type: ignore[union-attr,arg-type]
             elif kind is Listed:
                 series.duration.add(seconds)
                 if op.due:  # type: ignore[union-attr]
@@ -207,12 +207,12 @@ class Recorder:
 
     def _of(self, op: Op) -> Series:
         key: Key
-        if type(op) is Commit:
-            writes = op.writes
-            key = (op.entity[1], type(writes[0]), len(writes) > 1, not op.checks)
-        elif type(op) is Fetch:
+        if type(op) is Fetch:
             what = Log if op.log is not None else bool(op.documents or op.all_documents)
             key = (op.entity[1], what)
+        elif type(op) is Commit:
+            writes = op.writes
+            key = (op.entity[1], type(writes[0]), len(writes) > 1, not op.checks)
         elif type(op) is List:
             key = (op.kind if op.within is None else op.within.kind, List)
         else:
