@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
-from itertools import chain
 from math import isfinite
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -33,7 +32,6 @@ _encoder = msgspec.json.Encoder()
 _sorting = msgspec.json.Encoder(order="sorted")
 _decoder = msgspec.json.Decoder()
 _NAMES, _FLAT = frozenset((str,)), frozenset((str, int, bool, type(None)))
-_OBJECTS = frozenset((dict,))
 _marks = msgspec.json.Decoder(tuple[float | int | None, str, str])
 
 MAX_DEPTH = 200
@@ -152,13 +150,6 @@ def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
     """The JSON texts of one append: each a JSON object, all within the limits."""
     if not messages:
         raise InvalidInput("append needs at least one message, e.g. append({'role': 'user', ...})")
-    if _are_flat(messages):
-        try:
-            lines = _encoder.encode_lines(messages)
-        except ValueError:
-            lines = b""  # what is wrong is said below
-        if 0 < len(lines) <= limits.message and len(lines) <= limits.commit:
-            return tuple(lines[:-1].decode().split("\n"))  # no text has a newline
     bodies = []
     total = 0
     for message in messages:
@@ -369,19 +360,6 @@ def _is_flat(value: Any) -> bool:
     try:
         values, names = map(type, value.values()), map(type, value)
         return _FLAT.issuperset(values) and _NAMES.issuperset(names)
-    except TypeError:  # of a class that cannot be hashed
-        return False
-
-
-def _are_flat(messages: Sequence[Any]) -> bool:
-    """The same of each of them, however many there are."""
-    try:
-        if not _OBJECTS.issuperset(map(type, messages)):
-            return False
-        values = map(type, chain.from_iterable(map(dict.values, messages)))
-        return _FLAT.issuperset(values) and _NAMES.issuperset(
-            map(type, chain.from_iterable(messages))
-        )
     except TypeError:  # of a class that cannot be hashed
         return False
 
