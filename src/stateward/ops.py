@@ -552,12 +552,18 @@ READS = frozenset((Fetch, List))
 _TOGETHER = {Acquire: Lease, Renew: Lease, Release: Lease, Delete: Put, Restore: Drop}
 
 
+# Those of tasks that begin and end, which are fine whatever they hold.
+_EVERYDAY = frozenset({(Acquire, SetHead, Put), (Put, SetHead, Release)})
+
+
 def check_shape(commit: Commit) -> None:
     """Refuse a commit that no engine could give a clear meaning: a mistake in the caller."""
     if len(commit.writes) == 1:
         only = commit.writes[0]
         if type(only) is not Append or only.bodies:
             return
+    elif tuple(map(type, commit.writes)) in _EVERYDAY:
+        return
     seen: set[object] = set()
     for write in commit.writes:
         kind = type(write)

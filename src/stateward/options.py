@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stateward.codec import Limits, Retention, check_id, seconds, shown
+from stateward.codec import ID_BYTES, Limits, Retention, check_id, seconds, shown
 from stateward.engines.registry import parse
 from stateward.engines.url import Credentials, EngineURL
 from stateward.errors import InvalidInput
@@ -50,6 +50,8 @@ def owner_of(user: Whose) -> str | None:
     """
     if user is UNSAID:
         return None
+    if type(user) is str and user.isascii() and 0 < len(user) <= ID_BYTES:
+        return user  # as nearly all are
     return "" if user is None else check_id(user, "a user")
 
 

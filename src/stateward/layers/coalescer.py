@@ -229,7 +229,8 @@ class Lane:
                 self._land(flight)
         waiting = Waiting(ops, deadline, asyncio.get_running_loop().create_future())
         self._queue.append(waiting)
-        self._take_off()
+        if len(under_way) < self._flights or self._most_stalled:
+            self._take_off()
         if deadline is None:
             return await waiting.future
         self._watch.add(waiting, deadline)

@@ -74,13 +74,14 @@ def next_batch(
     batch: list[Q] = []
     later: deque[Q] = deque()
     entities: set[Entity] = set(busy)
-    characters = 0
+    characters, lone = 0, False
     waiting_all = iter(queue)
     for waiting in waiting_all:
         if gone(waiting):
             continue
         touched = touched_by(waiting.ops)
-        lone = bool(loners) and loners.are(waiting.ops)  # type: ignore[union-attr]
+        if loners:
+            lone = loners.are(waiting.ops)
         if entities.isdisjoint(touched) and not (lone and batch):
             for op in waiting.ops:
                 characters += characters_of(op)

@@ -161,7 +161,11 @@ class Recorder:
                     consistency.fetched(op.entity, outcome, before)  # type: ignore[union-attr,arg-type]
             elif kind is Applied:
                 series.duration.add(seconds)
-                self._applied(op, series, outcome, before, seconds)  # type: ignore[arg-type]
+                consistency.commits[op.entity] = before + 1  # type: ignore[union-attr]
+                if outcome.lease is not None:  # type: ignore[union-attr]
+                    self._leased(op, series, outcome)  # type: ignore[arg-type]
+                if WRITES_LOG.isEnabledFor(logging.DEBUG):
+                    log_write(op, series.operation, outcome, seconds)  # type: ignore[arg-type]
             elif kind is Listed:
                 series.duration.add(seconds)
                 if op.due:  # type: ignore[union-attr]
@@ -174,14 +178,9 @@ class Recorder:
         if now - consistency.rotated > GENERATION or len(consistency.commits) > ENTITIES:
             consistency.rotate(now)
 
-    def _applied(
-        self, op: Commit, series: Series, applied: Applied, before: int, seconds: float
-    ) -> None:
-        self.consistency.commits[op.entity] = before + 1
-        if applied.lease is not None and type(op.writes[0]) is Acquire:
+    def _leased(self, op: Commit, series: Series, applied: Applied) -> None:
+        if type(op.writes[0]) is Acquire:
             self.consistency.granted(op.entity, applied, series.kind)
-        if WRITES_LOG.isEnabledFor(logging.DEBUG):
-            log_write(op, series.operation, applied, seconds)
 
     def failed(self, ops: Sequence[Op], error: BaseException, seconds: float, now: float) -> None:
         """The engine failed, or the caller did not wait for the answer."""

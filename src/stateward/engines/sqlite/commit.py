@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import compress
+from operator import ne
 
 from msgspec.structs import astuple, replace
 
@@ -73,19 +75,19 @@ class Session(OpMemory):
         return sweep(self.rows, sql, op, now)
 
     def _commit(self, commit: Commit, now: float) -> CommitOutcome:
-        rows = self.rows(sql.head, commit.entity)
-        row = Row(*rows[0]) if rows else None
-        exists = row is not None and row.exists(now)
-        if exists:
-            assert row is not None
-            if commit.owner is not None and commit.owner != row.owner:
-                return NotYours()
-
-        before: dict[str, Value] = {}
-        if row is not None:
-            if commit.reading and exists:
-                before = self._documents(row.id, row.life, commit.reading)
-            known = self.known(row, exists, commit, before, now)
+        rows = self.rows(sql.head_to_commit, (*commit.entity, commit.op))
+        row: Row | None = None
+        exists, before = False, {}
+        if rows:
+            *columns, is_known = rows[0]
+            row = Row(*columns)
+            exists = row.exists(now)
+            if exists:
+                if commit.owner is not None and commit.owner != row.owner:
+                    return NotYours()
+                if commit.reading:
+                    before = self._documents(row.id, row.life, commit.reading)
+            known = self.known(row, exists, commit, before, now, is_known)
             if known is not None:
                 return known
         if commit.checks:
@@ -97,8 +99,12 @@ class Session(OpMemory):
                 held = _refuse_lease(row, exists, write, before, now)
                 if held is not None:
                     return held
+        if row is None and _CREATING.issuperset(map(type, commit.writes)):
+            return self._create(commit, now)
         is_new = row is None
-        row = row or self._insert(commit, now)
+        if row is None:
+            row = _new_row(commit, now)
+            self._insert(row, commit)
         indexed = row.indexed()
         first = commit.writes[0]
         if not is_new and (not exists or type(first) is Drop):
@@ -109,32 +115,66 @@ class Session(OpMemory):
             return self._restore(row, indexed, exists, first, before, now)
         return self._apply(row, indexed, exists, commit, before, now)
 
-    def _insert(self, commit: Commit, now: float) -> Row:
-        """A new entity, with all that indexes cover as this commit most likely leaves it."""
-        row = Row(0, commit.owner or "", touched=int(now // MINUTE))
-        row.set_expiry(None if commit.retain is None else now + commit.retain)
-        args = (*commit.entity, row.owner, row.sweep_at, row.touched, now, now)
-        ((row.id,),) = self.rows(sql.insert_head, args)
-        return row
+    def _create(self, commit: Commit, now: float) -> Applied:
+        """A new entity, inserted as the commit leaves it: its row and its indexes are written once.
+
+        What the log and the documents get comes after that, when it has a number.
+        """
+        row = _new_row(commit, now)
+        row.retain, row.created, row.updated, row.commits = commit.retain, now, now, 1
+        documents: dict[str, int] = {}
+        puts: list[tuple[int, Put]] = []
+        appended: Append | None = None
+        for write in commit.writes:
+            if type(write) is Put:
+                documents[write.name] = 1
+                puts.append((row.version, write))
+            elif type(write) is SetHead:
+                _set_head(row, write, now)
+            elif type(write) is Acquire:
+                row.set_lease(grant(None, write, now))
+                row.restart_retention(now)
+            elif type(write) is Append:
+                appended = write
+                row.version = row.live = len(write.bodies)
+                row.stamp = commit.op
+                row.restart_retention(now)
+        if row.version and appended is not commit.writes[0]:
+            row.restored = row.version  # so nobody looks for this op when the entries go
+        self._insert(row, commit)
+        if appended is not None:
+            self.insert_entries(row.id, row.life, 0, appended, commit.op, now)
+        for version, put in puts:
+            put_first = (row.id, row.life, put.name, 1, commit.op, now, version, put.value)
+            self.run(sql.restore_document, put_first)
+        outcome = Applied(row.version, row.stamp, now, documents, row.lease(), True)
+        self.keep(row, commit.op, outcome, now)
+        return outcome
+
+    def _insert(self, row: Row, commit: Commit) -> None:
+        self.run(sql.insert_head, commit.entity + astuple(row)[1:])
+        row.id = self._connection.last_insert_rowid()
 
     def _refuse(
         self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value], now: float
     ) -> Conflict | Fenced | Held | None:
-        head = Head() if row is None else row.head(exists)
-        lease = row.lease() if row is not None and exists else None
-        for check in commit.checks:
+        checks = commit.checks
+        there = row if row is not None and exists else None
+        lease = None if there is None else there.lease()
+        for check in checks:
             if type(check) is Fence and is_fenced(lease, check):
-                return Fenced(head, before)
-        for check in commit.checks:
+                return Fenced(_head(row, exists), before)
+        for check in checks:
             if type(check) is Unheld and lease is not None and is_held(lease, now):
-                return Held(lease.until - now, head, before)
-        names = tuple(c.name for c in commit.checks if type(c) is DocumentAt)
+                return Held(lease.until - now, _head(row, exists), before)
         values = before
-        if names and row is not None and exists:
-            values = before | self._documents(row.id, row.life, names)
-        for check in commit.checks:
-            if not _holds(check, head, values):
-                return Conflict(check, head, values)
+        if there is not None and DocumentAt in map(type, checks):
+            names = tuple(c.name for c in checks if type(c) is DocumentAt)
+            values = before | self._documents(there.id, there.life, names)
+        at = there or _head(row, exists)
+        for check in checks:
+            if not _holds(check, exists, at, values):
+                return Conflict(check, _head(row, exists), values)
         return None
 
     def _drop(
@@ -273,18 +313,16 @@ class Session(OpMemory):
 
     def _save(self, row: Row, indexed: Columns) -> None:
         """`indexed` is what is stored of the columns that indexes cover."""
-        columns, head = row.indexed(), astuple(row)[8:]
-        if columns == indexed:
-            self.run(sql.save_head, (*head, row.id))
-            return
-        changed = [n for n, old in enumerate(indexed) if columns[n] != old]
-        self.run(_save(*changed), (*[columns[n] for n in changed], *head, row.id))
+        head = astuple(row)
+        columns = head[1:8]
+        changed = tuple(map(ne, columns, indexed))
+        self.run(_save(changed), (*compress(columns, changed), *head[8:], row.id))
 
 
 @lru_cache
-def _save(*numbers: int) -> str:
+def _save(changed: tuple[bool, ...]) -> str:
     """With these columns besides: SQLite writes every index of a column that it is told to set."""
-    columns = "".join(f"{INDEXED[number]} = ?, " for number in numbers)
+    columns = "".join(f"{name} = ?, " for name in compress(INDEXED, changed))
     return str(sql.save_head).replace("SET ", f"SET {columns}", 1)
 
 
@@ -292,9 +330,21 @@ def _save(*numbers: int) -> str:
 
 
 _LEASE_WRITES = frozenset({Acquire, Renew, Release})
+_CREATING = frozenset({Acquire, Append, Put, SetHead})  # what new entities mostly begin with
 
 
-def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:
+def _new_row(commit: Commit, now: float) -> Row:
+    """A new entity as the commit finds it."""
+    row = Row(0, commit.owner or "", touched=int(now // MINUTE))
+    row.set_expiry(None if commit.retain is None else now + commit.retain)
+    return row
+
+
+def _head(row: Row | None, exists: bool) -> Head:
+    return Head() if row is None else row.head(exists)
+
+
+def _holds(check: Check, exists: bool, head: Row | Head, values: dict[str, Value]) -> bool:
     if type(check) is LogAt:
         return check.version == head.version and check.stamp in (None, head.stamp)
     if type(check) is DocumentAt:
@@ -303,7 +353,7 @@ def _holds(check: Check, head: Head, values: dict[str, Value]) -> bool:
             return check.version == 0
         return check.version == value.version and check.stamp in (None, value.stamp)
     if type(check) is Absent:
-        return not head.exists
+        return not exists
     if type(check) is StatusIn:
         return head.status in check.statuses
     if type(check) is CommitsAt:
@@ -322,9 +372,7 @@ def _refuse_lease(
             return Held(lease.until - now, row.head(exists), before)
         return None
     assert type(write) is Renew or type(write) is Release
-    if not is_fenced(lease, write):
-        return None
-    return Fenced(Head() if row is None else row.head(exists), before)
+    return Fenced(_head(row, exists), before) if is_fenced(lease, write) else None
 
 
 def _granted(row: Row) -> Lease:
@@ -346,5 +394,7 @@ def _set_head(row: Row, write: SetHead, now: float) -> None:
         row.due = now + write.due_in
     if write.retain is not None:
         row.retain = write.retain or None
-        row.set_expiry(None)
-        row.restart_retention(now)
+        if row.retain is None:
+            row.set_expiry(None)
+        else:
+            row.restart_retention(now)

@@ -208,8 +208,7 @@ def are_small_appends(ops: Sequence[Op]) -> TypeGuard[Sequence[Commit]]:
         write = op.writes[0]
         if type(write) is not Append or not write.bodies:
             return False
-        for body in write.bodies:
-            size += len(body)
+        size += sum(map(len, write.bodies))
     return size <= INLINE
 
 

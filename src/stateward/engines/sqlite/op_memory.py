@@ -53,10 +53,16 @@ class OpMemory(Appends):
     """Appends that meet nothing unusual, and the memory of all that was applied."""
 
     def known(
-        self, row: Row, exists: bool, commit: Commit, before: dict[str, Value], now: float
+        self,
+        row: Row,
+        exists: bool,
+        commit: Commit,
+        before: dict[str, Value],
+        now: float,
+        filed: bool,
     ) -> Duplicate | KeyReused | None:
-        """What a commit is answered whose op or key is known."""
-        rows = self.rows(sql.known_op, (row.id, commit.op))
+        """What a commit is answered whose op or key is known; `filed`: the op is in `ops`."""
+        rows = self.rows(sql.known_op, (row.id, commit.op)) if filed else []
         if not rows and row.tells_ops():
             rows = self._known_by_log(row, commit.op, now)
         if rows:
@@ -90,12 +96,16 @@ class OpMemory(Appends):
         row.commits += 1
         n = row.commits
         if outcome is not None:
-            kept = KeptOutcome(outcome.stamp, outcome.documents, outcome.lease, outcome.created)
-            rest = _encode(kept).decode()
-            self.run(sql.remember_op, (row.id, op, n, now, row.version, rest))
+            self.keep(row, op, outcome, now)
         if n % FORGET_EVERY == 0:
             bounds = (n - OPS_KEPT, now - CALL_SECONDS, now - OPS_SECONDS, n - OPS_MOST)
             self.run(sql.forget_ops, (row.id, *bounds))
+
+    def keep(self, row: Row, op: str, outcome: Applied, now: float) -> None:
+        """In a row of its own, with all that was answered."""
+        kept = KeptOutcome(outcome.stamp, outcome.documents, outcome.lease, outcome.created)
+        rest = _encode(kept).decode()
+        self.run(sql.remember_op, (row.id, op, row.commits, now, row.version, rest))
 
     def keep_ops(self, row: Row, upto: int, now: float) -> None:
         """Remember appends apart from their entries up to here, which are about to go."""

@@ -7,6 +7,13 @@ SELECT id, owner, status, label, due, sweep_at, stale, touched, life, retain, ex
        updated, version, stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored
 FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
 
+-- name: head_to_commit
+-- The same, and whether the op is in `ops`.
+SELECT id, owner, status, label, due, sweep_at, stale, touched, life, retain, expires, created,
+       updated, version, stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored,
+       EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?4)
+FROM entities e WHERE namespace = ?1 AND kind = ?2 AND name = ?3;
+
 -- name: head_and_tail
 -- A conversation's head and its newest entries as newline-joined text, in one statement: half the
 -- time of reading row by row. Right only if no entry was removed; the caller checks `live`.
@@ -37,9 +44,11 @@ WITH RECURSIVE found(namespace) AS (
 SELECT namespace FROM found WHERE namespace IS NOT NULL;
 
 -- name: insert_head
--- With what indexes cover: to set it later would write all of them twice.
-INSERT INTO entities (namespace, kind, name, owner, sweep_at, touched, created, updated)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?) RETURNING id;
+-- The columns of `Row` but the first. The driver tells the id: RETURNING would need a table for it.
+INSERT INTO entities (namespace, kind, name, owner, status, label, due, sweep_at, stale, touched,
+    life, retain, expires, created, updated, version, stamp, base, base_stamp, live, commits, dropped,
+    token, nonce, holder, granted, until, restored)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: save_head
 -- All columns that no index covers; the caller adds those of the others that have changed.
