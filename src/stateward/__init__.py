@@ -12,6 +12,7 @@ from __future__ import annotations
 
 __version__ = "0.2.0"
 
+from importlib import import_module as _import
 from typing import TYPE_CHECKING, Any
 
 from stateward.codec import Limits
@@ -229,9 +230,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
-    value = globals()[name] = getattr(import_module(_LATE[name]), name)
+    value = globals()[name] = getattr(_import(_LATE[name]), name)
     return value
 
 
