@@ -8,7 +8,13 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
+
+import pytest
+
+import stateward
+import stateward.sync
 
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "stateward"
 ENGINE_NAMES = {"memory", "sqlite", "redis", "rediss", "postgres", "postgresql", "valkey"}
@@ -210,6 +216,30 @@ def test_importing_stateward_imports_no_driver_no_engine_and_no_blocking_half(
     found = {name for name in loaded if within(name, *unwanted)}
     assert found - {"stateward.engines", *COMMON} == set()
     assert loaded & {"pytest", "hypothesis", "argparse", "uvloop"} == set()
+
+
+# What a conversation does not need: its first use imports it.
+LATE = {"effects", "journals", "operations_log", "run", "schedules", "tasks", "workflows"}
+
+
+@pytest.mark.parametrize("package", ["stateward", "stateward.sync"])
+def test_what_few_programs_need_is_imported_when_it_is_asked_for(
+    package: str, tmp_path: Path
+) -> None:
+    late = {f"{package}.state.{name}" for name in LATE}
+    assert modules_after(f"import {package}", tmp_path) & late == set()
+    assert modules_after(f"from {package} import *", tmp_path) >= late
+    one = modules_after(f"import {package}; {package}.Journal; {package}.Journal", tmp_path)
+    assert one & late == {f"{package}.state.journals"}
+
+
+@pytest.mark.parametrize("module", [stateward, stateward.sync])
+def test_every_public_name_is_listed_and_found(module: ModuleType) -> None:
+    assert set(module.__all__) <= set(dir(module))
+    assert [name for name in module.__all__ if not hasattr(module, name)] == []
+    assert module.Workflow.__module__ == f"{module.__name__}.state.workflows"
+    with pytest.raises(AttributeError, match="has no attribute 'Werkflow'"):
+        module.Werkflow  # noqa: B018
 
 
 def test_a_driver_is_imported_when_its_url_is_used(tmp_path: Path) -> None:

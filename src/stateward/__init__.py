@@ -12,6 +12,9 @@ from __future__ import annotations
 
 __version__ = "0.2.0"
 
+from importlib import import_module as _import
+from typing import TYPE_CHECKING, Any
+
 from stateward.codec import Limits
 from stateward.context.compaction import Compaction
 from stateward.errors import (
@@ -94,21 +97,34 @@ from stateward.records import (
     WorkflowInfo,
 )
 from stateward.state.documents import DocumentHandle
-from stateward.state.effects import Effect
-from stateward.state.journals import Journal
 from stateward.state.locks import Lock
-from stateward.state.operations_log import OperationsLog
 from stateward.state.past import Keep
-from stateward.state.run import Run
-from stateward.state.schedules import Schedule
-from stateward.state.tasks import Task
 from stateward.state.threads import Thread
 from stateward.state.turns import Turn
 from stateward.state.users import Shared, User
 from stateward.state.work import idempotency_key
-from stateward.state.workflows import Workflow
 from stateward.store import Store, open
 from stateward.volumes.route import route
+
+if TYPE_CHECKING:
+    from stateward.state.effects import Effect
+    from stateward.state.journals import Journal
+    from stateward.state.operations_log import OperationsLog
+    from stateward.state.run import Run
+    from stateward.state.schedules import Schedule
+    from stateward.state.tasks import Task
+    from stateward.state.workflows import Workflow
+
+# Classes of handles that are named in annotations, if at all: imported when they are asked for.
+_LATE = {
+    "Effect": "stateward.state.effects",
+    "Journal": "stateward.state.journals",
+    "OperationsLog": "stateward.state.operations_log",
+    "Run": "stateward.state.run",
+    "Schedule": "stateward.state.schedules",
+    "Task": "stateward.state.tasks",
+    "Workflow": "stateward.state.workflows",
+}
 
 __all__ = [
     "AccessRefused",
@@ -209,3 +225,14 @@ __all__ = [
     "open",
     "route",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(_import(_LATE[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})

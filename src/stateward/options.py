@@ -7,14 +7,12 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from enum import Enum
 from inspect import iscoroutinefunction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.codec import ID_BYTES, Limits, Retention, check_id, seconds, shown
-from stateward.engines.registry import parse
-from stateward.engines.url import Credentials, EngineURL
 from stateward.errors import InvalidInput
 from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill
@@ -23,6 +21,9 @@ from stateward.observe.alarm import Alarm, AlarmEvent
 from stateward.records import Redact, Shaper, ThreadListener
 from stateward.state.past import KEEP, Keep
 from stateward.volumes.names import Replicas
+
+if TYPE_CHECKING:
+    from stateward.engines.url import Credentials, EngineURL
 
 SECTIONS = ("threads", "users", "workflows")
 THIRTY_DAYS = timedelta(days=30)
@@ -116,6 +117,8 @@ def section_urls(
 
     Equal URLs are one engine, so they are given one and the same function for credentials.
     """
+    from stateward.engines.registry import parse
+
     own = {section: text for section, text in named.items() if text is not None}
     if url is not None and len(own) == len(SECTIONS):
         raise InvalidInput(

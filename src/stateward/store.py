@@ -9,7 +9,7 @@ from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
 
 from stateward.codec import (
     Limits,
@@ -24,8 +24,6 @@ from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.engine import Description, Engine
-from stateward.engines.registry import create_engine
-from stateward.engines.url import Credentials
 from stateward.errors import InvalidInput
 from stateward.kinds import LEADER, LOCK, THREAD, WORKFLOW
 from stateward.layers.cache_memory import Cache
@@ -66,37 +64,30 @@ from stateward.records import (
     WorkflowInfo,
 )
 from stateward.state.about import Labels
-from stateward.state.audits import Audits
-from stateward.state.changes import changes_after
 from stateward.state.context import read_context
-from stateward.state.effects import Effect, list_effects
 from stateward.state.handle import Handle
-from stateward.state.heartbeats import Heartbeats
-from stateward.state.journals import Journal
-from stateward.state.knowledge import knew
 from stateward.state.layered import Layered
 from stateward.state.locks import RETAIN, Lock
-from stateward.state.operations_log import OperationsLog
 from stateward.state.past import KEEP, Keep
-from stateward.state.pauses import pause, paused, resume
-from stateward.state.questions import answer, open_questions
-from stateward.state.recent import Order
-from stateward.state.replica_record import listings, replicas_in
-from stateward.state.run_record import Machine
-from stateward.state.schedules import Schedule, list_schedules
 from stateward.state.scope import Scope
-from stateward.state.signal_record import SignalSpan
-from stateward.state.signals import signals_of
-from stateward.state.tallies import count_kinds, list_owners
-from stateward.state.task_record import TaskOptions
-from stateward.state.task_run import TaskRun
-from stateward.state.tasks import Task, list_tasks
 from stateward.state.threads import Thread, list_threads
 from stateward.state.users import Shared, User
-from stateward.state.worker import Worker, work_side_by_side
-from stateward.state.workflows import Workflow, list_workflows
 from stateward.volumes.names import Replicas, check_replicas
 from stateward.world import World
+
+# What a conversation does not need is imported by the method that does: half of all modules.
+if TYPE_CHECKING:
+    from stateward.engines.url import Credentials
+    from stateward.state.audits import Audits
+    from stateward.state.effects import Effect
+    from stateward.state.heartbeats import Heartbeats
+    from stateward.state.journals import Journal
+    from stateward.state.operations_log import OperationsLog
+    from stateward.state.recent import Order
+    from stateward.state.run_record import Machine
+    from stateward.state.schedules import Schedule
+    from stateward.state.tasks import Task
+    from stateward.state.workflows import Workflow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,6 +147,8 @@ def open(
 
     Raises `InvalidInput` for a wrong URL or option.
     """
+    from stateward.engines.registry import create_engine
+
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
     engines: dict[str, Engine] = {}
@@ -255,6 +248,8 @@ class Store:
         self._home = self._scope  # of the store itself, whatever the tenant
         self._heartbeats: Heartbeats | None = None
         if given.heartbeat:
+            from stateward.state.heartbeats import Heartbeats
+
             self._heartbeats = Heartbeats(
                 self._home, self._layered.stacks, given.heartbeat, self.collector
             )
@@ -391,6 +386,8 @@ class Store:
 
     async def users(self) -> AsyncIterator[str]:
         """List the ids of all users who own anything here: documents, conversations, tasks …"""
+        from stateward.state.tallies import list_owners
+
         async for user in list_owners(self._layered.scopes):
             yield user
 
@@ -399,6 +396,8 @@ class Store:
 
         What has expired counts until it is swept.
         """
+        from stateward.state.tallies import count_kinds
+
         return await count_kinds(self._layered.scopes, owner_of(user))
 
     def shared(self, id: str, user: Whose = UNSAID) -> Shared:
@@ -510,12 +509,17 @@ class Store:
         due, and None is returned; if it fails then, `work` retries it, up to `attempts` times in
         total.
         """
+        from stateward.state.task_record import TaskOptions
+        from stateward.state.task_run import TaskRun
+
         owner = owner_of(user)
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return await TaskRun(self._scope, id, function, args, kwargs, options).run()
 
     def task(self, id: str, user: Whose = UNSAID) -> Task:
         """Return a handle on a recorded task, to inspect, retry or cancel it."""
+        from stateward.state.tasks import Task
+
         return Task(self._scope, id, owner_of(user))
 
     async def tasks(
@@ -531,6 +535,8 @@ class Store:
 
         Ordered by id, or newest first; `order`, `before` and `limit` are those of `threads`.
         """
+        from stateward.state.tasks import list_tasks
+
         owner = owner_of(user)
         async for info in list_tasks(self._scope, status, owner, order, before, limit):
             yield info
@@ -540,10 +546,14 @@ class Store:
 
         With `user` its tasks and workflows belong to that user too.
         """
+        from stateward.state.schedules import Schedule
+
         return Schedule(self._scope, id, owner_of(user))
 
     async def schedules(self, user: Whose = UNSAID) -> AsyncIterator[ScheduleInfo]:
         """List schedules by id, with their next tick and the outcome of the last one."""
+        from stateward.state.schedules import list_schedules
+
         async for info in list_schedules(self._scope, owner_of(user)):
             yield info
 
@@ -553,6 +563,8 @@ class Store:
         Use it to resolve an effect whose outcome is unknown. Effects are carried out by
         `Thread.effect` and `Run.effect`.
         """
+        from stateward.state.effects import Effect
+
         if str(id).startswith(f"{THREAD}/"):
             return Effect(self._threads, id, self._retain)
         return Effect(self._scope, id, None)
@@ -573,6 +585,8 @@ class Store:
         Ordered by id; unknown ones oldest first. `thread` and `workflow` select those of one,
         `name` those of one function. `after` is the `cursor` of the last one shown.
         """
+        from stateward.state.effects import list_effects
+
         scopes = list(dict.fromkeys((self._threads, self._scope)))
         whose = None
         if thread is not None and workflow is not None:
@@ -603,6 +617,8 @@ class Store:
         it, entering waits up to `wait` seconds, then raises `LeaseHeld`. `retain`, set when it is
         started, is how long it is kept after its end (None: for ever).
         """
+        from stateward.state.workflows import Workflow
+
         return Workflow(
             self._scope,
             id,
@@ -629,6 +645,8 @@ class Store:
 
         Ordered by id, or newest first; `order`, `before` and `limit` are those of `threads`.
         """
+        from stateward.state.workflows import list_workflows
+
         async for info in list_workflows(
             self._scope,
             kind=kind,
@@ -654,6 +672,8 @@ class Store:
         All, or by signal, by addressee, or of one user's workflows. A page is one round trip,
         however many workflows there are; `after` is the id of the last question shown.
         """
+        from stateward.state.questions import open_questions
+
         async for question in open_questions(
             self._scope, signal, for_, owner_of(user), after, limit
         ):
@@ -665,6 +685,8 @@ class Store:
         The first answer counts. Returns False if the question is no longer open: it was answered,
         it timed out, or it was withdrawn.
         """
+        from stateward.state.questions import answer
+
         id_ = question.id if isinstance(question, OpenQuestion) else question
         return await answer(self._scope, id_, value)
 
@@ -673,14 +695,20 @@ class Store:
 
         Workflows that are being driven continue until they park or end.
         """
+        from stateward.state.pauses import pause
+
         await pause(self._scope, kind)
 
     async def resume(self, kind: str) -> None:
         """Let workers take workflows of this kind again. Does nothing if it is not paused."""
+        from stateward.state.pauses import resume
+
         await resume(self._scope, kind)
 
     async def paused(self) -> list[str]:
         """List the kinds of workflows that are paused."""
+        from stateward.state.pauses import paused
+
         return await paused(self._scope)
 
     async def work(
@@ -700,6 +728,8 @@ class Store:
         driven concurrently, and none twice. If the store fails, the worker waits for it; what could
         not be finished stays active for the next worker.
         """
+        from stateward.state.worker import Worker, work_side_by_side
+
         ttl, poll = check_ttl(ttl), check_span(poll, "poll")
         await work_side_by_side(
             lambda taken: Worker(
@@ -716,6 +746,8 @@ class Store:
 
         Kept for ever, or for `retain` after its last event, set by the next append.
         """
+        from stateward.state.journals import Journal
+
         if retain is UNSAID:
             return Journal(self._scope, id, owner_of(user), None)
         return Journal(self._scope, id, owner_of(user), seconds(retain), sets_retain=True)
@@ -723,11 +755,15 @@ class Store:
     @property
     def operations(self) -> OperationsLog:
         """The log of manual changes in this namespace: who, what, when, and how it ended."""
+        from stateward.state.operations_log import OperationsLog
+
         return OperationsLog(self._scope)
 
     @property
     def audits(self) -> Audits:
         """The audit reports stored in this namespace."""
+        from stateward.state.audits import Audits
+
         return Audits(self._scope)
 
     # --- reading together -----------------------------------------------------------
@@ -770,6 +806,8 @@ class Store:
         `Thread.append`. A message that does not exist raises `InvalidInput`. The receipts of turns
         that a fork shares are stored with its origin: `NotKept` if that is gone.
         """
+        from stateward.state.knowledge import knew
+
         handle = Thread(self._threads, thread, owner_of(user), self._retain).handle
         return await knew(handle, self._users, self._scope, Cursor.of(version))
 
@@ -789,6 +827,8 @@ class Store:
         one entity, never an older state after a newer one. At the end it polls every `poll`
         seconds; with `wait=False` it ends. Deletions are not reported.
         """
+        from stateward.state.changes import changes_after
+
         poll = check_span(poll, "poll")
         async for change in changes_after(self._layered, kinds, after, wait=wait, poll=poll):
             yield change
@@ -836,6 +876,8 @@ class Store:
         its first heartbeat; one that stopped without closing the store is "gone" after three missed
         heartbeats. In a layered store they are kept in the workflows' engine.
         """
+        from stateward.state.replica_record import listings, replicas_in
+
         home = self._home
         outcomes = await home.execute_here(listings(home.namespace))
         return replicas_in(outcomes, home.world.now())
@@ -855,6 +897,9 @@ class Store:
         when the store is back. In a store from `within`, the numbers include all namespaces of
         these processes, and only entities of this namespace are listed as concerned.
         """
+        from stateward.state.signal_record import SignalSpan
+        from stateward.state.signals import signals_of
+
         namespaces = dict.fromkeys((self._home.namespace, self._scope.namespace))
         span = SignalSpan.of(since, step)
         return await signals_of(self._home, tuple(namespaces), self._scope.namespace, span, replica)

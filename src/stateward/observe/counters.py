@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from threading import Lock
 from typing import Annotated, get_type_hints
 
@@ -110,15 +111,16 @@ def _entry(of: metric.Metric, labels: Labels | None = None) -> tuple[metric.Metr
     return of, labels or {}
 
 
-ENTRIES = {  # of every field: its metric, and the labels that it always has
-    name: _entry(*hint.__metadata__)
-    for name, hint in get_type_hints(Counters, include_extras=True).items()
-}
+@cache
+def entries() -> dict[str, tuple[metric.Metric, Labels]]:
+    """Of every field: its metric, and the labels that it always has."""
+    hints = get_type_hints(Counters, include_extras=True)
+    return {name: _entry(*hint.__metadata__) for name, hint in hints.items()}
 
 
 def numbers(counters: Counters) -> Iterator[tuple[metric.Metric, Labels, int]]:
     """Everything in the book, as it is exported."""
-    for name, (of, labels) in ENTRIES.items():
+    for name, (of, labels) in entries().items():
         kept = getattr(counters, name)
         if isinstance(kept, int):
             yield of, labels, kept

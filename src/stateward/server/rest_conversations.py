@@ -29,8 +29,8 @@ from stateward.server.openai_items import checked_items
 from stateward.server.reply import Reply
 from stateward.server.rest import Whom, answer, missing, whose
 from stateward.server.route import KEY, RETRIES, RestCall, RestRoute, RouteDeed
+from stateward.state.about import VARS
 from stateward.state.documents import document, document_at
-from stateward.state.forks import VARS
 from stateward.state.refusals import stored
 from stateward.state.threads import Thread
 

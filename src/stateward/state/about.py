@@ -10,6 +10,7 @@ from stateward.errors import InvalidInput
 from stateward.ops import Found
 
 ABOUT = "about"  # the document that has them
+VARS = "vars"  # the one that has its variables
 MOST_BYTES = 4096  # of it, so that fifty of them are read as quickly as one window
 
 Labels = Mapping[str, str]

@@ -47,8 +47,6 @@ from stateward.ops import (
 from stateward.records import Document, DocumentVersion, T
 from stateward.state.calls import awaited
 from stateward.state.handle import Handle
-from stateward.state.history import forget_document, prune, read_past
-from stateward.state.json_patch import difference
 from stateward.state.merge_patch import merge_patch, with_unknown
 from stateward.state.past import Known, Past, check_version, record
 from stateward.state.refusals import refuse, stored
@@ -125,6 +123,8 @@ class DocumentHandle(Generic[T]):
         A JSON patch (RFC 6902): a list of operations that turn `a` into `b`, each with what `was`
         there before. Empty if nothing changed.
         """
+        from stateward.state.json_patch import difference
+
         versions = [
             check_version(each)
             for each in (a, b)
@@ -178,6 +178,8 @@ class DocumentHandle(Generic[T]):
                 f"the {self._entity.kind}'s documents keep no history: only those of users do, and "
                 "shared ones"
             )
+        from stateward.state.history import read_past
+
         return await read_past(self._handle, self._name, enough)
 
     def _side(self, given: int | Document[T] | None, past: Past | None) -> Json:
@@ -205,6 +207,8 @@ class DocumentHandle(Generic[T]):
         if not self._remembers or not isinstance(outcome, Applied):
             return
         if self._scope.prunings.due(self._entity, outcome.version):
+            from stateward.state.history import prune
+
             await prune(self._handle, self._scope.keep, outcome)
 
     async def _look(self) -> tuple[Document, int]:
@@ -380,6 +384,8 @@ class DocumentHandle(Generic[T]):
         """
         checks = () if expect is None else (self._at(expect),)
         if forget and self._is_permanent:
+            from stateward.state.history import forget_document
+
             stored(await forget_document(self._handle, self._name, checks), self._entity)
             return
         outcome = await self._handle.commit(self._writes(None, *checks), checks)

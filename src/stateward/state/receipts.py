@@ -13,7 +13,6 @@ from stateward.errors import InvalidInput
 from stateward.ops import Entity, Entry, Fetched, Found, Head, Log, Value, digest_of
 from stateward.records import Context, Gone, TurnReceipt, Window, WorkflowInfo, moment
 from stateward.state.edits import Edits
-from stateward.state.run_record import workflow_info
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(TurnReceipt).decode
@@ -163,6 +162,8 @@ class Recalled:
         """One that was under way then, if nothing has happened to it since."""
         digest, touched = (self.receipt.workflows or {})[found.entity.id]
         if found.head.exists:
+            from stateward.state.run_record import workflow_info  # only who has any needs it
+
             info = workflow_info(found)
             if info.digest == digest:
                 return msgspec.structs.replace(info, updated_at=moment(touched))

@@ -53,26 +53,23 @@ from stateward.records import (
     Window,
     moment,
 )
-from stateward.state.about import ABOUT, Labels, checked, described, shown_in
+from stateward.state.about import ABOUT, VARS, Labels, checked, described, shown_in
 from stateward.state.documents import DocumentHandle, append_patching, document_at
-from stateward.state.effect_record import EffectOptions, Reconcile
-from stateward.state.effects import EffectRun, give_effects
 from stateward.state.feeds import change_of, entries_after
-from stateward.state.forks import VARS, fork, list_branches, origin_of
 from stateward.state.handle import Handle
 from stateward.state.locks import Lock
-from stateward.state.recent import Order, listed
 from stateward.state.refusals import stored
-from stateward.state.retention import archive, pin, set_retention, unarchive, unpin
-from stateward.state.revisions import edit_messages, remove_after, replace_all
 from stateward.state.scope import Scope
 from stateward.state.summaries import compact, stored_summary
 from stateward.state.turns import Turn, append_first
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.state.windows import read_window
 
+# What few conversations need is imported by the method that does.
 if TYPE_CHECKING:
     from stateward.shapes import Shape, Translation
+    from stateward.state.effect_record import Reconcile
+    from stateward.state.recent import Order
 
 Position = int | str | Cursor | Window
 R = TypeVar("R")
@@ -254,6 +251,9 @@ class Thread:
         called, nothing was done; afterwards the effect is unknown. `name` is shown instead of the
         function's.
         """
+        from stateward.state.effect_record import EffectOptions
+        from stateward.state.effects import EffectRun
+
         options = EffectOptions(reconcile, keyed, attempts, ttl, wait, name)
         return await EffectRun(self.handle, call, function, args, kwargs, options).run()
 
@@ -290,6 +290,8 @@ class Thread:
         commit, because it may contain what was removed. With `expect`, raises `StateConflictError`
         if messages were appended since; then nothing is changed.
         """
+        from stateward.state.revisions import edit_messages
+
         return await edit_messages(self.handle, changes, _maybe(expect))
 
     async def truncate(self, *, after: Position, expect: Position | None = None) -> list[Change]:
@@ -298,6 +300,8 @@ class Thread:
         Versions stay: the next message gets the number that it would have had. A cursor of another
         history raises `Reset`. `expect` is as for `edit`.
         """
+        from stateward.state.revisions import remove_after
+
         return await remove_after(self.handle, _cursor(after), _maybe(expect))
 
     async def replace(
@@ -309,6 +313,8 @@ class Thread:
         `StateConflictError` if messages were appended since; without it, all existing messages are
         removed.
         """
+        from stateward.state.revisions import replace_all
+
         return await replace_all(self.handle, tuple(messages), _maybe(expect))
 
     async def retain(self, span: Retention) -> None:
@@ -316,22 +322,32 @@ class Thread:
 
         Raises `InvalidInput` if the thread does not exist; it is not created.
         """
+        from stateward.state.retention import set_retention
+
         await set_retention(self.handle, seconds(span))
 
     async def pin(self) -> None:
         """Keep the conversation until `unpin`, regardless of its retention."""
+        from stateward.state.retention import pin
+
         await pin(self.handle)
 
     async def unpin(self) -> None:
         """End `pin`: the retention set before or since applies, counted from now."""
+        from stateward.state.retention import unpin
+
         await unpin(self.handle)
 
     async def archive(self) -> None:
         """Pin the conversation, and leave it out of `store.threads()` by default."""
+        from stateward.state.retention import archive
+
         await archive(self.handle)
 
     async def unarchive(self) -> None:
         """List the conversation again; it stays pinned only if it was pinned before."""
+        from stateward.state.retention import unarchive
+
         await unarchive(self.handle)
 
     async def describe(
@@ -372,6 +388,8 @@ class Thread:
         Claiming it again for the same user does nothing; for another, raises `NotYoursError`.
         Raises `InvalidInput` if the conversation does not exist; it is not created.
         """
+        from stateward.state.effects import give_effects
+
         theirs = Thread(self.handle.scope, self.id, check_id(user, "a user"), self.handle.retain)
         nobodys = replace(self.handle, owner="")
         while True:
@@ -398,6 +416,8 @@ class Thread:
         It has the same owner, and appears complete or not at all. Raises `StateConflictError` if
         `to` exists or the user is being erased, and `Reset` if `at` is a cursor of another history.
         """
+        from stateward.state.forks import fork
+
         owner = await fork(self.handle, to, _maybe(at))
         return Thread(self.handle.scope, to, owner or self.handle.owner, self.handle.retain)
 
@@ -501,10 +521,14 @@ class Thread:
 
     async def origin(self) -> Origin | None:
         """Return the thread that this one was forked from, and where; None if it was not forked."""
+        from stateward.state.forks import origin_of
+
         return await origin_of(self.handle)
 
     async def branches(self) -> AsyncIterator[Branch]:
         """List the existing threads that were forked from this one, ordered by id."""
+        from stateward.state.forks import list_branches
+
         async for branch in list_branches(self.handle):
             yield branch
 
@@ -554,6 +578,8 @@ async def list_threads(
     limit: int | None,
 ) -> AsyncIterator[ThreadInfo]:
     """Conversations by id, or the newest first."""
+    from stateward.state.recent import listed
+
     op = List(
         scope.namespace,
         kind=THREAD,

@@ -13,7 +13,6 @@ from stateward.ops import List as ListOp
 from stateward.records import Document, DocumentVersion, ErasureReceipt, Exported, T
 from stateward.state.documents import DocumentHandle, document
 from stateward.state.handle import Handle
-from stateward.state.personal_data import erase, export
 from stateward.state.scope import Scope
 
 DEFAULT = "default"
@@ -118,6 +117,8 @@ class User(Documents):
 
         The file appears complete or not at all.
         """
+        from stateward.state.personal_data import export
+
         return await export(self._everywhere, self.id, path)
 
     async def erase(self) -> ErasureReceipt:
@@ -126,6 +127,8 @@ class User(Documents):
         Restores and late replays of earlier writes respect that record; what the user writes
         afterwards is kept. After a failure, call it again: it continues where it stopped.
         """
+        from stateward.state.personal_data import erase
+
         return await erase(self._everywhere, self.id)
 
 

@@ -13,6 +13,9 @@ from __future__ import annotations
 
 __version__ = "0.2.0"
 
+from importlib import import_module as _import
+from typing import TYPE_CHECKING, Any
+
 from stateward.codec import Limits
 from stateward.context.compaction import Compaction
 from stateward.errors import (
@@ -97,19 +100,32 @@ from stateward.records import (
 from stateward.state.past import Keep
 from stateward.state.work import idempotency_key
 from stateward.sync.state.documents import DocumentHandle
-from stateward.sync.state.effects import Effect
-from stateward.sync.state.journals import Journal
 from stateward.sync.state.locks import Lock
-from stateward.sync.state.operations_log import OperationsLog
-from stateward.sync.state.run import Run
-from stateward.sync.state.schedules import Schedule
-from stateward.sync.state.tasks import Task
 from stateward.sync.state.threads import Thread
 from stateward.sync.state.turns import Turn
 from stateward.sync.state.users import Shared, User
-from stateward.sync.state.workflows import Workflow
 from stateward.sync.store import Store, open
 from stateward.volumes.route import route
+
+if TYPE_CHECKING:
+    from stateward.sync.state.effects import Effect
+    from stateward.sync.state.journals import Journal
+    from stateward.sync.state.operations_log import OperationsLog
+    from stateward.sync.state.run import Run
+    from stateward.sync.state.schedules import Schedule
+    from stateward.sync.state.tasks import Task
+    from stateward.sync.state.workflows import Workflow
+
+# Classes of handles that are named in annotations, if at all: imported when they are asked for.
+_LATE = {
+    "Effect": "stateward.sync.state.effects",
+    "Journal": "stateward.sync.state.journals",
+    "OperationsLog": "stateward.sync.state.operations_log",
+    "Run": "stateward.sync.state.run",
+    "Schedule": "stateward.sync.state.schedules",
+    "Task": "stateward.sync.state.tasks",
+    "Workflow": "stateward.sync.state.workflows",
+}
 
 __all__ = [
     "AccessRefused",
@@ -210,3 +226,14 @@ __all__ = [
     "open",
     "route",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(_import(_LATE[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATE})

@@ -9,7 +9,7 @@ from copy import copy
 from datetime import datetime, timedelta
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
 
 from stateward.codec import (
     Limits,
@@ -24,8 +24,6 @@ from stateward.context.compaction import Compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
 from stateward.engine import Description, SyncEngine
-from stateward.engines.registry import create_sync_engine
-from stateward.engines.url import Credentials
 from stateward.errors import InvalidInput
 from stateward.kinds import LEADER, LOCK, THREAD, WORKFLOW
 from stateward.layers.cache_memory import Cache
@@ -66,37 +64,30 @@ from stateward.records import (
 )
 from stateward.state.about import Labels
 from stateward.state.past import KEEP, Keep
-from stateward.state.replica_record import listings, replicas_in
-from stateward.state.run_record import Machine
-from stateward.state.signal_record import SignalSpan
-from stateward.state.task_record import TaskOptions
 from stateward.sync.layers.stack import Stack
-from stateward.sync.state.audits import Audits
-from stateward.sync.state.changes import changes_after
 from stateward.sync.state.context import read_context
-from stateward.sync.state.effects import Effect, list_effects
 from stateward.sync.state.handle import Handle
-from stateward.sync.state.heartbeats import Heartbeats
-from stateward.sync.state.journals import Journal
-from stateward.sync.state.knowledge import knew
 from stateward.sync.state.layered import Layered
 from stateward.sync.state.locks import RETAIN, Lock
-from stateward.sync.state.operations_log import OperationsLog
-from stateward.sync.state.pauses import pause, paused, resume
-from stateward.sync.state.questions import answer, open_questions
-from stateward.sync.state.recent import Order
-from stateward.sync.state.schedules import Schedule, list_schedules
 from stateward.sync.state.scope import Scope
-from stateward.sync.state.signals import signals_of
-from stateward.sync.state.tallies import count_kinds, list_owners
-from stateward.sync.state.task_run import TaskRun
-from stateward.sync.state.tasks import Task, list_tasks
 from stateward.sync.state.threads import Thread, list_threads
 from stateward.sync.state.users import Shared, User
-from stateward.sync.state.worker import Worker, work_side_by_side
-from stateward.sync.state.workflows import Workflow, list_workflows
 from stateward.volumes.names import Replicas, check_replicas
 from stateward.world import World
+
+# What a conversation does not need is imported by the method that does: half of all modules.
+if TYPE_CHECKING:
+    from stateward.engines.url import Credentials
+    from stateward.state.run_record import Machine
+    from stateward.sync.state.audits import Audits
+    from stateward.sync.state.effects import Effect
+    from stateward.sync.state.heartbeats import Heartbeats
+    from stateward.sync.state.journals import Journal
+    from stateward.sync.state.operations_log import OperationsLog
+    from stateward.sync.state.recent import Order
+    from stateward.sync.state.schedules import Schedule
+    from stateward.sync.state.tasks import Task
+    from stateward.sync.state.workflows import Workflow
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,6 +147,8 @@ def open(
 
     Raises `InvalidInput` for a wrong URL or option.
     """
+    from stateward.engines.registry import create_sync_engine
+
     world = world or World()
     named = {"threads": threads, "users": users, "workflows": workflows}
     engines: dict[str, SyncEngine] = {}
@@ -255,6 +248,8 @@ class Store:
         self._home = self._scope  # of the store itself, whatever the tenant
         self._heartbeats: Heartbeats | None = None
         if given.heartbeat:
+            from stateward.sync.state.heartbeats import Heartbeats
+
             self._heartbeats = Heartbeats(
                 self._home, self._layered.stacks, given.heartbeat, self.collector
             )
@@ -380,6 +375,8 @@ class Store:
 
     def users(self) -> Iterator[str]:
         """List the ids of all users who own anything here: documents, conversations, tasks …"""
+        from stateward.sync.state.tallies import list_owners
+
         for user in list_owners(self._layered.scopes):
             yield user
 
@@ -388,6 +385,8 @@ class Store:
 
         What has expired counts until it is swept.
         """
+        from stateward.sync.state.tallies import count_kinds
+
         return count_kinds(self._layered.scopes, owner_of(user))
 
     def shared(self, id: str, user: Whose = UNSAID) -> Shared:
@@ -473,12 +472,17 @@ class Store:
         due, and None is returned; if it fails then, `work` retries it, up to `attempts` times in
         total.
         """
+        from stateward.state.task_record import TaskOptions
+        from stateward.sync.state.task_run import TaskRun
+
         owner = owner_of(user)
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return TaskRun(self._scope, id, function, args, kwargs, options).run()
 
     def task(self, id: str, user: Whose = UNSAID) -> Task:
         """Return a handle on a recorded task, to inspect, retry or cancel it."""
+        from stateward.sync.state.tasks import Task
+
         return Task(self._scope, id, owner_of(user))
 
     def tasks(
@@ -494,6 +498,8 @@ class Store:
 
         Ordered by id, or newest first; `order`, `before` and `limit` are those of `threads`.
         """
+        from stateward.sync.state.tasks import list_tasks
+
         owner = owner_of(user)
         for info in list_tasks(self._scope, status, owner, order, before, limit):
             yield info
@@ -503,10 +509,14 @@ class Store:
 
         With `user` its tasks and workflows belong to that user too.
         """
+        from stateward.sync.state.schedules import Schedule
+
         return Schedule(self._scope, id, owner_of(user))
 
     def schedules(self, user: Whose = UNSAID) -> Iterator[ScheduleInfo]:
         """List schedules by id, with their next tick and the outcome of the last one."""
+        from stateward.sync.state.schedules import list_schedules
+
         for info in list_schedules(self._scope, owner_of(user)):
             yield info
 
@@ -516,6 +526,8 @@ class Store:
         Use it to resolve an effect whose outcome is unknown. Effects are carried out by
         `Thread.effect` and `Run.effect`.
         """
+        from stateward.sync.state.effects import Effect
+
         if str(id).startswith(f"{THREAD}/"):
             return Effect(self._threads, id, self._retain)
         return Effect(self._scope, id, None)
@@ -536,6 +548,8 @@ class Store:
         Ordered by id; unknown ones oldest first. `thread` and `workflow` select those of one,
         `name` those of one function. `after` is the `cursor` of the last one shown.
         """
+        from stateward.sync.state.effects import list_effects
+
         scopes = list(dict.fromkeys((self._threads, self._scope)))
         whose = None
         if thread is not None and workflow is not None:
@@ -566,6 +580,8 @@ class Store:
         it, entering waits up to `wait` seconds, then raises `LeaseHeld`. `retain`, set when it is
         started, is how long it is kept after its end (None: for ever).
         """
+        from stateward.sync.state.workflows import Workflow
+
         return Workflow(
             self._scope,
             id,
@@ -592,6 +608,8 @@ class Store:
 
         Ordered by id, or newest first; `order`, `before` and `limit` are those of `threads`.
         """
+        from stateward.sync.state.workflows import list_workflows
+
         for info in list_workflows(
             self._scope,
             kind=kind,
@@ -617,6 +635,8 @@ class Store:
         All, or by signal, by addressee, or of one user's workflows. A page is one round trip,
         however many workflows there are; `after` is the id of the last question shown.
         """
+        from stateward.sync.state.questions import open_questions
+
         for question in open_questions(self._scope, signal, for_, owner_of(user), after, limit):
             yield question
 
@@ -626,6 +646,8 @@ class Store:
         The first answer counts. Returns False if the question is no longer open: it was answered,
         it timed out, or it was withdrawn.
         """
+        from stateward.sync.state.questions import answer
+
         id_ = question.id if isinstance(question, OpenQuestion) else question
         return answer(self._scope, id_, value)
 
@@ -634,14 +656,20 @@ class Store:
 
         Workflows that are being driven continue until they park or end.
         """
+        from stateward.sync.state.pauses import pause
+
         pause(self._scope, kind)
 
     def resume(self, kind: str) -> None:
         """Let workers take workflows of this kind again. Does nothing if it is not paused."""
+        from stateward.sync.state.pauses import resume
+
         resume(self._scope, kind)
 
     def paused(self) -> list[str]:
         """List the kinds of workflows that are paused."""
+        from stateward.sync.state.pauses import paused
+
         return paused(self._scope)
 
     def work(
@@ -661,6 +689,8 @@ class Store:
         driven concurrently, and none twice. If the store fails, the worker waits for it; what could
         not be finished stays active for the next worker.
         """
+        from stateward.sync.state.worker import Worker, work_side_by_side
+
         ttl, poll = check_ttl(ttl), check_span(poll, "poll")
         work_side_by_side(
             lambda taken: Worker(
@@ -677,6 +707,8 @@ class Store:
 
         Kept for ever, or for `retain` after its last event, set by the next append.
         """
+        from stateward.sync.state.journals import Journal
+
         if retain is UNSAID:
             return Journal(self._scope, id, owner_of(user), None)
         return Journal(self._scope, id, owner_of(user), seconds(retain), sets_retain=True)
@@ -684,11 +716,15 @@ class Store:
     @property
     def operations(self) -> OperationsLog:
         """The log of manual changes in this namespace: who, what, when, and how it ended."""
+        from stateward.sync.state.operations_log import OperationsLog
+
         return OperationsLog(self._scope)
 
     @property
     def audits(self) -> Audits:
         """The audit reports stored in this namespace."""
+        from stateward.sync.state.audits import Audits
+
         return Audits(self._scope)
 
     # --- reading together -----------------------------------------------------------
@@ -731,6 +767,8 @@ class Store:
         `Thread.append`. A message that does not exist raises `InvalidInput`. The receipts of turns
         that a fork shares are stored with its origin: `NotKept` if that is gone.
         """
+        from stateward.sync.state.knowledge import knew
+
         handle = Thread(self._threads, thread, owner_of(user), self._retain).handle
         return knew(handle, self._users, self._scope, Cursor.of(version))
 
@@ -750,6 +788,8 @@ class Store:
         one entity, never an older state after a newer one. At the end it polls every `poll`
         seconds; with `wait=False` it ends. Deletions are not reported.
         """
+        from stateward.sync.state.changes import changes_after
+
         poll = check_span(poll, "poll")
         for change in changes_after(self._layered, kinds, after, wait=wait, poll=poll):
             yield change
@@ -797,6 +837,8 @@ class Store:
         its first heartbeat; one that stopped without closing the store is "gone" after three missed
         heartbeats. In a layered store they are kept in the workflows' engine.
         """
+        from stateward.state.replica_record import listings, replicas_in
+
         home = self._home
         outcomes = home.execute_here(listings(home.namespace))
         return replicas_in(outcomes, home.world.now())
@@ -816,6 +858,9 @@ class Store:
         when the store is back. In a store from `within`, the numbers include all namespaces of
         these processes, and only entities of this namespace are listed as concerned.
         """
+        from stateward.state.signal_record import SignalSpan
+        from stateward.sync.state.signals import signals_of
+
         namespaces = dict.fromkeys((self._home.namespace, self._scope.namespace))
         span = SignalSpan.of(since, step)
         return signals_of(self._home, tuple(namespaces), self._scope.namespace, span, replica)

@@ -46,13 +46,11 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Document, DocumentVersion, T
-from stateward.state.json_patch import difference
 from stateward.state.merge_patch import merge_patch, with_unknown
 from stateward.state.past import Known, Past, check_version, record
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
-from stateward.sync.state.history import forget_document, prune, read_past
 
 Merge = Callable[[T, T, T], T]
 
@@ -124,6 +122,8 @@ class DocumentHandle(Generic[T]):
         A JSON patch (RFC 6902): a list of operations that turn `a` into `b`, each with what `was`
         there before. Empty if nothing changed.
         """
+        from stateward.state.json_patch import difference
+
         versions = [
             check_version(each)
             for each in (a, b)
@@ -175,6 +175,8 @@ class DocumentHandle(Generic[T]):
                 f"the {self._entity.kind}'s documents keep no history: only those of users do, and "
                 "shared ones"
             )
+        from stateward.sync.state.history import read_past
+
         return read_past(self._handle, self._name, enough)
 
     def _side(self, given: int | Document[T] | None, past: Past | None) -> Json:
@@ -202,6 +204,8 @@ class DocumentHandle(Generic[T]):
         if not self._remembers or not isinstance(outcome, Applied):
             return
         if self._scope.prunings.due(self._entity, outcome.version):
+            from stateward.sync.state.history import prune
+
             prune(self._handle, self._scope.keep, outcome)
 
     def _look(self) -> tuple[Document, int]:
@@ -375,6 +379,8 @@ class DocumentHandle(Generic[T]):
         """
         checks = () if expect is None else (self._at(expect),)
         if forget and self._is_permanent:
+            from stateward.sync.state.history import forget_document
+
             stored(forget_document(self._handle, self._name, checks), self._entity)
             return
         outcome = self._handle.commit(self._writes(None, *checks), checks)

@@ -33,13 +33,13 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Branch, Cursor, Origin, moment
+from stateward.state.about import VARS
 from stateward.state.refusals import stored
 from stateward.state.shared_message import FORKED_FROM, number_spans
 from stateward.state.window_request import WindowRequest
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.windows import read_window
 
-VARS = "vars"
 BRANCH = "branch "  # begins the names of an origin's notes, which say what was to be forked from it
 RETAIN = 60.0  # seconds after which an intent expires; an erasure finds it also then
 

@@ -52,27 +52,24 @@ from stateward.records import (
     Window,
     moment,
 )
-from stateward.state.about import ABOUT, Labels, checked, described, shown_in
-from stateward.state.effect_record import EffectOptions, Reconcile
+from stateward.state.about import ABOUT, VARS, Labels, checked, described, shown_in
 from stateward.state.refusals import stored
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.sync.layers.outage.replay import LATE
 from stateward.sync.state.documents import DocumentHandle, append_patching, document_at
-from stateward.sync.state.effects import EffectRun, give_effects
 from stateward.sync.state.feeds import change_of, entries_after
-from stateward.sync.state.forks import VARS, fork, list_branches, origin_of
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.locks import Lock
-from stateward.sync.state.recent import Order, listed
-from stateward.sync.state.retention import archive, pin, set_retention, unarchive, unpin
-from stateward.sync.state.revisions import edit_messages, remove_after, replace_all
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
 from stateward.sync.state.turns import Turn, append_first
 from stateward.sync.state.windows import read_window
 
+# What few conversations need is imported by the method that does.
 if TYPE_CHECKING:
     from stateward.shapes import Shape, Translation
+    from stateward.state.effect_record import Reconcile
+    from stateward.sync.state.recent import Order
 
 Position = int | str | Cursor | Window
 R = TypeVar("R")
@@ -222,6 +219,9 @@ class Thread:
         called, nothing was done; afterwards the effect is unknown. `name` is shown instead of the
         function's.
         """
+        from stateward.state.effect_record import EffectOptions
+        from stateward.sync.state.effects import EffectRun
+
         options = EffectOptions(reconcile, keyed, attempts, ttl, wait, name)
         return EffectRun(self.handle, call, function, args, kwargs, options).run()
 
@@ -258,6 +258,8 @@ class Thread:
         commit, because it may contain what was removed. With `expect`, raises `StateConflictError`
         if messages were appended since; then nothing is changed.
         """
+        from stateward.sync.state.revisions import edit_messages
+
         return edit_messages(self.handle, changes, _maybe(expect))
 
     def truncate(self, *, after: Position, expect: Position | None = None) -> list[Change]:
@@ -266,6 +268,8 @@ class Thread:
         Versions stay: the next message gets the number that it would have had. A cursor of another
         history raises `Reset`. `expect` is as for `edit`.
         """
+        from stateward.sync.state.revisions import remove_after
+
         return remove_after(self.handle, _cursor(after), _maybe(expect))
 
     def replace(
@@ -277,6 +281,8 @@ class Thread:
         `StateConflictError` if messages were appended since; without it, all existing messages are
         removed.
         """
+        from stateward.sync.state.revisions import replace_all
+
         return replace_all(self.handle, tuple(messages), _maybe(expect))
 
     def retain(self, span: Retention) -> None:
@@ -284,22 +290,32 @@ class Thread:
 
         Raises `InvalidInput` if the thread does not exist; it is not created.
         """
+        from stateward.sync.state.retention import set_retention
+
         set_retention(self.handle, seconds(span))
 
     def pin(self) -> None:
         """Keep the conversation until `unpin`, regardless of its retention."""
+        from stateward.sync.state.retention import pin
+
         pin(self.handle)
 
     def unpin(self) -> None:
         """End `pin`: the retention set before or since applies, counted from now."""
+        from stateward.sync.state.retention import unpin
+
         unpin(self.handle)
 
     def archive(self) -> None:
         """Pin the conversation, and leave it out of `store.threads()` by default."""
+        from stateward.sync.state.retention import archive
+
         archive(self.handle)
 
     def unarchive(self) -> None:
         """List the conversation again; it stays pinned only if it was pinned before."""
+        from stateward.sync.state.retention import unarchive
+
         unarchive(self.handle)
 
     def describe(
@@ -340,6 +356,8 @@ class Thread:
         Claiming it again for the same user does nothing; for another, raises `NotYoursError`.
         Raises `InvalidInput` if the conversation does not exist; it is not created.
         """
+        from stateward.sync.state.effects import give_effects
+
         theirs = Thread(self.handle.scope, self.id, check_id(user, "a user"), self.handle.retain)
         nobodys = replace(self.handle, owner="")
         while True:
@@ -366,6 +384,8 @@ class Thread:
         It has the same owner, and appears complete or not at all. Raises `StateConflictError` if
         `to` exists or the user is being erased, and `Reset` if `at` is a cursor of another history.
         """
+        from stateward.sync.state.forks import fork
+
         owner = fork(self.handle, to, _maybe(at))
         return Thread(self.handle.scope, to, owner or self.handle.owner, self.handle.retain)
 
@@ -469,10 +489,14 @@ class Thread:
 
     def origin(self) -> Origin | None:
         """Return the thread that this one was forked from, and where; None if it was not forked."""
+        from stateward.sync.state.forks import origin_of
+
         return origin_of(self.handle)
 
     def branches(self) -> Iterator[Branch]:
         """List the existing threads that were forked from this one, ordered by id."""
+        from stateward.sync.state.forks import list_branches
+
         for branch in list_branches(self.handle):
             yield branch
 
@@ -520,6 +544,8 @@ def list_threads(
     limit: int | None,
 ) -> Iterator[ThreadInfo]:
     """Conversations by id, or the newest first."""
+    from stateward.sync.state.recent import listed
+
     op = List(
         scope.namespace,
         kind=THREAD,

@@ -14,7 +14,6 @@ from stateward.ops import List as ListOp
 from stateward.records import Document, DocumentVersion, ErasureReceipt, Exported, T
 from stateward.sync.state.documents import DocumentHandle, document
 from stateward.sync.state.handle import Handle
-from stateward.sync.state.personal_data import erase, export
 from stateward.sync.state.scope import Scope
 
 DEFAULT = "default"
@@ -119,6 +118,8 @@ class User(Documents):
 
         The file appears complete or not at all.
         """
+        from stateward.sync.state.personal_data import export
+
         return export(self._everywhere, self.id, path)
 
     def erase(self) -> ErasureReceipt:
@@ -127,6 +128,8 @@ class User(Documents):
         Restores and late replays of earlier writes respect that record; what the user writes
         afterwards is kept. After a failure, call it again: it continues where it stopped.
         """
+        from stateward.sync.state.personal_data import erase
+
         return erase(self._everywhere, self.id)
 
 
