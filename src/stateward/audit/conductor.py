@@ -262,6 +262,8 @@ async def _cleared(target: AuditTarget) -> str:
     """What could not be removed, in words: what was found must not be lost with it."""
     try:
         return await target.clear()
+    except InvalidInput:  # the target cannot be had at all, so there is nothing to lose
+        raise
     except Exception as error:
         return (
             f"what it wrote in {target.namespace!r} could not be removed, because the memory's "
