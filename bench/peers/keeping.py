@@ -24,7 +24,9 @@ from bench.peers.table import STATE, Entry
 
 CONVERSATIONS, TURNS = 4, 50  # each conversation grows from nothing to 100 messages
 LONG = 1_000  # messages of one that grows by some turns more
-LONG_TURNS = {"sqlite": 40, "postgres": 40, "redis": 1_000}  # a server's memory grows in steps
+# Files and a server's memory grow in steps: over few turns one page more or less would decide.
+LONG_TURNS = {"sqlite": 400, "postgres": 400, "redis": 1_000}
+HEAVY, HEAVY_TURNS = 10_000, 40  # bytes a turn of those that write the conversation again each time
 OPEN, BATCHES = 50, 3  # conversations opened between two looks at the memory
 NOTHING = Population(users=1, profiles=False)
 
@@ -36,7 +38,7 @@ def stored(
     for entry in entries:
         short = _grown(entry, places, NOTHING, [f"c-{n}" for n in range(CONVERSATIONS)], turns)
         filled = Population({long: 1}, users=1, profiles=False)
-        later = _grown(entry, places, filled, filled.threads(long), _more(engine, turns))
+        later = _grown(entry, places, filled, filled.threads(long), _more(engine, turns, short[0]))
         yield {
             "engine": engine,
             "contestant": entry.load().name,
@@ -50,9 +52,11 @@ def stored(
         }
 
 
-def _more(engine: str, turns: int) -> int:
+def _more(engine: str, turns: int, each: float) -> int:
     """Turns that a long conversation gets; few, where a small run was asked for."""
-    return LONG_TURNS[engine] if turns == TURNS else turns
+    if turns != TURNS:
+        return turns
+    return LONG_TURNS[engine] if each < HEAVY or engine == "redis" else HEAVY_TURNS
 
 
 def _grown(
