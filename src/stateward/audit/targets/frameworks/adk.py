@@ -105,6 +105,7 @@ class DatabaseSessions(FrameworkMemory):
     async def update_user(self, user: str, change: Callable[[Json], Any]) -> None:
         before = await self.get_user(user)
         after = change(dict(before)) or before
+        same = before.items()  # a pair that is not there may be a new null
         await self.put_user(
-            user, {name: part for name, part in after.items() if before.get(name) != part}
+            user, {name: part for name, part in after.items() if (name, part) not in same}
         )
