@@ -24,6 +24,7 @@ from stateward.audit.report import Report
 from stateward.audit.targets.choice import choose
 from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
 from stateward.audit.targets.frameworks.sandbox import KeysSandbox, SchemaSandbox, sandbox
+from stateward.audit.targets.memory import Memory
 from stateward.cli.audit.compare import url_for
 
 SCHEMAS = "SELECT nspname FROM pg_namespace WHERE nspname LIKE 'stateward%'"
@@ -273,6 +274,21 @@ def test_a_framework_that_is_not_installed_is_named_with_its_extra(
     said = rf"not-installed-here: pip install 'stateward\[{framework.extra}\]'"
     with pytest.raises(InvalidInput, match=said):
         choose(target, "/tmp", "n", None)
+
+
+async def test_what_the_target_of_adk_stores_of_a_user_is_what_it_was_given(tmp_path: Path) -> None:
+    target = choose("adk:database", str(tmp_path), "n", None)
+    await target.prepare()
+    memory = Memory(target.connect())
+    await memory.call("open")
+    try:
+        await memory.call("update_user", "u-1", lambda known: known | {"a": None, "b": [1]})
+        assert await memory.call("get_user", "u-1") == {"a": None, "b": [1]}
+        await memory.call("update_user", "u-1", lambda known: known | {"b": None})
+        assert await memory.call("get_user", "u-1") == {"a": None, "b": None}
+    finally:
+        await memory.call("close")
+        await target.clear()
 
 
 def test_each_target_of_a_comparison_takes_the_first_url_that_it_can_use(
