@@ -70,6 +70,8 @@ from stateward.state.layered import Layered
 from stateward.state.locks import RETAIN, Lock
 from stateward.state.past import KEEP, Keep
 from stateward.state.scope import Scope
+from stateward.state.task_record import TaskOptions
+from stateward.state.task_run import TaskRun
 from stateward.state.threads import Thread, list_threads
 from stateward.state.users import Shared, User
 from stateward.volumes.names import Replicas, check_replicas
@@ -509,9 +511,6 @@ class Store:
         due, and None is returned; if it fails then, `work` retries it, up to `attempts` times in
         total.
         """
-        from stateward.state.task_record import TaskOptions
-        from stateward.state.task_run import TaskRun
-
         owner = owner_of(user)
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return await TaskRun(self._scope, id, function, args, kwargs, options).run()

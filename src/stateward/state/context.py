@@ -10,6 +10,7 @@ from stateward.ops import Entity, Fetch, Fetched, List, Listed
 from stateward.records import Context
 from stateward.state.documents import document
 from stateward.state.layered import Layered
+from stateward.state.run_record import READING, workflow_info
 from stateward.state.scope import Scope
 from stateward.state.window_request import WindowRequest
 from stateward.state.windows import Changed, answer, questions, read_window
@@ -28,8 +29,6 @@ async def read_context(
 
     `scopes` are those of threads, of users and of workflows.
     """
-    from stateward.state.run_record import READING, workflow_info
-
     check_id(user, "a user")
     threads, users, work = scopes
     if compaction is not None:

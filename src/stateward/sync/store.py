@@ -64,12 +64,14 @@ from stateward.records import (
 )
 from stateward.state.about import Labels
 from stateward.state.past import KEEP, Keep
+from stateward.state.task_record import TaskOptions
 from stateward.sync.layers.stack import Stack
 from stateward.sync.state.context import read_context
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.layered import Layered
 from stateward.sync.state.locks import RETAIN, Lock
 from stateward.sync.state.scope import Scope
+from stateward.sync.state.task_run import TaskRun
 from stateward.sync.state.threads import Thread, list_threads
 from stateward.sync.state.users import Shared, User
 from stateward.volumes.names import Replicas, check_replicas
@@ -472,9 +474,6 @@ class Store:
         due, and None is returned; if it fails then, `work` retries it, up to `attempts` times in
         total.
         """
-        from stateward.state.task_record import TaskOptions
-        from stateward.sync.state.task_run import TaskRun
-
         owner = owner_of(user)
         options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
         return TaskRun(self._scope, id, function, args, kwargs, options).run()

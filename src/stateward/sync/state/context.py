@@ -9,6 +9,7 @@ from stateward.context.window import Bounds
 from stateward.kinds import THREAD, USER, WORKFLOW
 from stateward.ops import Entity, Fetch, Fetched, List, Listed
 from stateward.records import Context
+from stateward.state.run_record import READING, workflow_info
 from stateward.state.window_request import WindowRequest
 from stateward.sync.state.documents import document
 from stateward.sync.state.layered import Layered
@@ -29,8 +30,6 @@ def read_context(
 
     `scopes` are those of threads, of users and of workflows.
     """
-    from stateward.state.run_record import READING, workflow_info
-
     check_id(user, "a user")
     threads, users, work = scopes
     if compaction is not None:
