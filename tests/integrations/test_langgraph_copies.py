@@ -85,6 +85,34 @@ def test_a_copier_that_was_overtaken_overwrites_nothing(tmp_path: Any) -> None:
         assert echo(saver).get_state(at("copy")).values == state
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+def test_nothing_is_copied_into_a_thread_that_exists(tmp_path: Any, deleted: bool) -> None:
+    with StatewardSaver.from_url(f"sqlite:///{tmp_path / 'agents.db'}") as saver:
+        echo(saver).invoke({"messages": [HumanMessage("one")]}, at("t", user_id="u-42"))
+        echo(saver).invoke({"messages": [HumanMessage("two")]}, at("other", user_id="u-42"))
+        before = history(saver, "other")
+        plan = saver._copy_thread("t", "other")
+        scope = saver._bridge._blocking_scope()
+        ops = next(plan)
+        if deleted:  # undoing the copy must not remove what was there
+            ops = plan.send(scope.execute(ops))
+            saver.delete_thread("t")
+        with pytest.raises(stateward.StateConflictError, match="'other' exists"):
+            while True:
+                ops = plan.send(scope.execute(ops))
+        assert history(saver, "other") == before
+        with pytest.raises(stateward.StateConflictError, match="'other' exists"):
+            saver.copy_thread("other", "other")
+
+
+def test_a_copy_that_its_process_did_not_finish_is_finished_by_copying_again(tmp_path: Any) -> None:
+    with StatewardSaver.from_url(f"sqlite:///{tmp_path / 'agents.db'}") as saver:
+        echo(saver).invoke({"messages": [HumanMessage("one")]}, at("t", user_id="u-42"))
+        assert not copy_until(saver, 1, answered=True)  # the note, and nothing else
+        saver.copy_thread("t", "copy")
+        assert history(saver, "copy") == history(saver, "t") != []
+
+
 def test_a_copy_of_what_was_deleted_since_is_undone(tmp_path: Any) -> None:
     with StatewardSaver.from_url(f"sqlite:///{tmp_path / 'agents.db'}") as saver:
         echo(saver).invoke({"messages": [HumanMessage("secret")]}, at("t"))

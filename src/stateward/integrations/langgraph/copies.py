@@ -8,6 +8,7 @@ from stateward.integrations.bridge import Plan
 from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph.records import GraphThread
 from stateward.ops import (
+    Absent,
     Commit,
     Conflict,
     Delete,
@@ -28,18 +29,30 @@ ORDER = "tlrvwch"  # checkpoints come when all that they consist of is there
 
 
 def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:
-    """All of a thread into another; it belongs to the same user.
+    """All of a thread into a new one; it belongs to the same user.
 
     A copy of what is dropped meanwhile, e.g. because its user is erased, does not stay. Until it is
-    complete, a note in it says what it is to be a copy of.
+    complete, a note in it says what it is to be a copy of. Nothing that is there is copied over:
+    checkpoints of two conversations would be mixed, and undoing the copy would remove both.
     """
     head = (yield from settled(thread, world)).head
     if not head.exists:
         return
     note = encode({"of": thread.entity.id, "dropped": head.dropped}, "the note")
-    put = Commit(target, world.new_op(), (Put(names.COPY, note),), (), head.owner, head.retain)
-    (outcome,) = yield (put,)
-    version = stored(outcome, target).documents[names.COPY]
+    put = (Put(names.COPY, note),)
+    (outcome,) = yield (
+        Commit(target, world.new_op(), put, (Absent(),), head.owner, head.retain, (names.COPY,)),
+    )
+    if isinstance(outcome, Conflict):
+        begun = outcome.values.get(names.COPY)
+        if begun is None or begun.json != note:
+            raise StateConflictError(
+                f"the thread {target.id!r} exists: nothing was copied into it; copy the thread "
+                f"{thread.entity.id!r} into one with a new id, or delete {target.id!r} first"
+            )
+        version = begun.version  # the same copy, begun by a process that may be dead
+    else:
+        version = stored(outcome, target).documents[names.COPY]
     if not (yield from _complete(thread, target, head.dropped, version, world)):
         raise StateConflictError(
             f"the thread {thread.entity.id!r} was deleted while it was copied; there is no copy"
