@@ -99,7 +99,14 @@ class WorkflowFailed(StatewardError):
 
 
 class TaskFailed(StatewardError):
-    """The task failed permanently, at an earlier delivery; the message says how."""
+    """The task failed permanently, at an earlier delivery; the message says how.
+
+    `task` is its id.
+    """
+
+    def __init__(self, message: str = "", *, task: str = "") -> None:
+        super().__init__(message)
+        self.task = task
 
 
 class TaskCancelled(TaskFailed):

@@ -156,6 +156,32 @@ async def test_a_message_that_failed_for_good_is_acknowledged_and_kept_for_a_per
         assert [task.id async for task in store.tasks("failed")] == ["billing o-1"]
 
 
+async def test_a_task_that_a_handler_asks_for_and_that_has_failed_costs_one_attempt(
+    server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    tries: list[str] = []
+
+    async with stateward.open(server.url) as store:
+
+        def expired() -> None:
+            raise stateward.Permanent("the card has expired")
+
+        async def bill(order: str) -> None:
+            tries.append(order)
+            await store.once("check the card", expired)
+
+        with pytest.raises(stateward.Permanent):
+            await store.once("check the card", expired)
+        once = StatewardMiddleware(store, "billing", id=lambda message: "o-1", attempts=3)
+        async with consuming(server, bill, once, ack_policy=AckPolicy.ACK) as broker:
+            for _ in range(4):
+                await broker.publish("o-1", stream="orders")
+            await until(lambda: "message_failed_for_good" in caplog.messages)
+        assert len(tries) == 3
+        failed = [(task.id, task.failures) async for task in store.tasks("failed")]
+        assert failed == [("billing o-1", 3), ("check the card", 1)]
+
+
 async def test_a_list_without_ids_is_refused(
     server: RedisServer, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -112,6 +112,8 @@ class StatewardMiddleware:
                     task, handle, user=user, fingerprint=digest, **self._options
                 )
             except TaskFailed as failed:
+                if failed.task != task:  # of a task that the handler asked for: it may be retried
+                    raise
                 logger.error("message_failed_for_good", extra={"task_id": task})
                 raise AckMessage from failed
 

@@ -217,14 +217,16 @@ class TaskRun:
         if head.status == CANCELLED:
             raise TaskCancelled(
                 f"the task {self._entity.id!r} was cancelled: {cancelled_because(values)}; "
-                "store.task(id).retry() lets it run again"
+                "store.task(id).retry() lets it run again",
+                task=self._entity.id,
             )
         if head.status == FAILED and ERROR in values:
             error = decode(values[ERROR].json)
             if error["permanent"] or error["failures"] >= self._options.attempts:
                 raise TaskFailed(
                     f"the task {self._entity.id!r} failed permanently after {error['failures']} "
-                    f"attempt(s): {error['type']}: {error['message']}"
+                    f"attempt(s): {error['type']}: {error['message']}",
+                    task=self._entity.id,
                 )
         return None
 
