@@ -138,6 +138,14 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "{who} ended without reaching steps that it had recorded: {steps}",
         "Has the code of the workflow changed since it was started?",
     ),
+    "workflow_signals_not_taken": (
+        "{who} ended, and its code had not waited for signals that were sent to it: {signals}",
+        "Whoever sent them was told that they were accepted. Was one sent too late, or misnamed?",
+    ),
+    "workflow_signals_not_read": (
+        "{who} ended; whether it had been sent signals that its code did not wait for is unknown",
+        _LOOK,
+    ),
     "message_failed_for_good": (
         "the handler of message {who} failed and has no attempts left",
         'It is acknowledged, and stays in store.tasks("failed")',

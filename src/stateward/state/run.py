@@ -365,6 +365,12 @@ class Run:
         """Recorded steps that this run has not reached (yet)."""
         return self._names.unasked
 
+    async def untaken(self, version: int) -> list[str]:
+        """The names of signals that it has not taken; `version` is the number of entries in all."""
+        if self._record.version < version:  # something has come that this run has not read
+            await self._drive.catch_up()
+        return self._record.untaken
+
     async def leave(self) -> None:
         """The block is over: whatever runs beside it asks for nothing and parks nothing."""
         await self._branches.leave()

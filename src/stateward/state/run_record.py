@@ -279,6 +279,11 @@ class RunRecord:
         self._begun_at.clear()
         self._latest.clear()
 
+    @property
+    def untaken(self) -> list[str]:
+        """The names of signals that nobody has taken."""
+        return [name for seq, name, _, _ in self.signals if seq not in self.taken]
+
     def signal(self, name: str, until: float | None = None) -> tuple[int, Any] | None:
         """The oldest signal of this name that nobody has taken, if it came in time.
 

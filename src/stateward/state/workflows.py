@@ -31,6 +31,7 @@ from stateward.ops import (
     Absent,
     Acquire,
     Append,
+    Applied,
     Commit,
     Conflict,
     DocumentAt,
@@ -195,8 +196,9 @@ class Workflow:
         except WorkflowCancelled as error:
             await self._give_up(held)
             return error
-        await self._end(held, COMPLETED, run, *writes)
+        ended = await self._end(held, COMPLETED, run, *writes)
         self._report_unasked(run)
+        await self._report_untaken(run, ended.version)
         return None
 
     async def _fail(self, held: HeldLease, error: BaseException, run: Run | None = None) -> None:
@@ -208,7 +210,7 @@ class Workflow:
         put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
         await self._end(held, FAILED, run, failed, put)
 
-    async def _end(self, held: HeldLease, status: str, run: Run | None, *writes: Write) -> None:
+    async def _end(self, held: HeldLease, status: str, run: Run | None, *writes: Write) -> Applied:
         """The one end that it comes to: whoever cancels it is faster, or is told that it ended."""
         # Until what is to be done elsewhere is done, it stays due: for a worker, if we die.
         loose = run is None or run.has_loose_ends
@@ -221,9 +223,10 @@ class Workflow:
         if isinstance(outcome, Conflict):
             await self._give_up(held)
             raise not_active(self._entity, outcome.head)
-        stored(outcome, self._entity)
+        ended = stored(outcome, self._entity)
         if loose:
             await self._tie_up()
+        return ended
 
     async def _give_up(self, held: HeldLease) -> None:
         """Give back one that was cancelled while it was driven here."""
@@ -246,6 +249,18 @@ class Workflow:
             logger.warning(
                 "workflow_steps_not_asked_for", extra={"workflow": self.id, "steps": run.unasked}
             )
+
+    async def _report_untaken(self, run: Run, version: int) -> None:
+        """Signals that were accepted, and that the code did not wait for: no one takes them now."""
+        try:
+            signals = await run.untaken(version)
+        except (*OF_THE_STORE, Reset) as error:  # that it has completed is recorded
+            extra = {"workflow": self.id, "error": type(error).__name__}
+            logger.warning("workflow_signals_not_read", extra=extra)
+            return
+        if signals:
+            extra = {"workflow": self.id, "signals": signals}
+            logger.warning("workflow_signals_not_taken", extra=extra)
 
     async def _enter(self) -> Run:
         """Create it, take it over, or open it for replay."""

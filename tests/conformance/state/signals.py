@@ -8,6 +8,7 @@ from typing import Any
 
 from conformance.state.cases import case, clock_case
 from conformance.state.harness import StoreHarness
+from conformance.state.logged import logged
 from conformance.state.meanwhile import Beside, rounds
 from stateward.engines.passthrough import Passthrough
 from stateward.errors import InvalidInput, KeyReusedError, StoreUnavailable, WorkflowFinished
@@ -272,6 +273,30 @@ async def a_signal_that_nobody_can_take_is_refused(h: StoreHarness) -> None:
                 await store.workflow("w").signal("approval", key="")
         with raises(WorkflowFinished):
             await store.workflow("w").signal("approval")
+
+
+@case
+async def signals_that_were_not_waited_for_are_reported_when_it_completes(h: StoreHarness) -> None:
+    """They were accepted, and without this nobody would hear of them."""
+    async with h.store() as store, h.store() as other:
+
+        async def approve(name: str) -> None:
+            assert await other.workflow("w").signal(name, key=name)
+
+        with logged("workflow_signals_not_taken", "signals") as warnings:
+            async with store.workflow("w", kind="k") as run:
+                await run.step("early", approve, "early")
+                await run.step("taken", approve, "taken")
+                await run.wait("taken")
+                await run.step("late", approve, "late")
+            assert not run.parked
+        assert warnings == [("w", ["early", "late"])]
+        with logged("workflow_signals_not_taken", "signals") as warnings:
+            async with store.workflow("v", kind="k") as run:
+                await run.step("signal", other.workflow("v").signal, "approval")
+                await run.wait("approval")
+                await run.step("pay", Approvals().make, "pay")
+        assert warnings == []
 
 
 # --- time -------------------------------------------------------------------------------

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from conformance.state.cases import case, clock_case
 from conformance.state.harness import StoreHarness
+from conformance.state.logged import logged
 from conformance.state.meanwhile import severable
 from stateward.errors import (
     InvalidInput,
@@ -343,7 +342,7 @@ async def steps_that_the_code_no_longer_asks_for_are_reported(h: StoreHarness) -
                 await run.step("fetch", steps.make, "fetch")
                 await run.step("old step", steps.make, "old step")
                 raise StoreUnavailable("the old code ends here")
-        with reported() as warnings:
+        with logged("workflow_steps_not_asked_for", "steps") as warnings:
             async with other.workflow("w", wait=0) as run:
                 assert run.unasked == ["fetch#1", "old step#1"]
                 assert await run.step("fetch", steps.make, "fetch") == "fetch made"
@@ -352,24 +351,6 @@ async def steps_that_the_code_no_longer_asks_for_are_reported(h: StoreHarness) -
         assert warnings == [("w", ["old step#1"])]
         assert await status(other) == "completed"
         assert steps.made == ["fetch", "old step", "new step"]
-
-
-@contextmanager
-def reported() -> Iterator[list[tuple[str, list[str]]]]:
-    """What is logged of steps that nobody asked for."""
-    seen: list[tuple[str, list[str]]] = []
-
-    class Note(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.msg == "workflow_steps_not_asked_for":
-                seen.append((record.__dict__["workflow"], record.__dict__["steps"]))
-
-    logger, note = logging.getLogger("stateward.workflows"), Note()
-    logger.addHandler(note)
-    try:
-        yield seen
-    finally:
-        logger.removeHandler(note)
 
 
 # --- failures that the run goes on after ------------------------------------------------

@@ -327,6 +327,12 @@ class Run:
         """Recorded steps that this run has not reached (yet)."""
         return self._names.unasked
 
+    def untaken(self, version: int) -> list[str]:
+        """The names of signals that it has not taken; `version` is the number of entries in all."""
+        if self._record.version < version:  # something has come that this run has not read
+            self._drive.catch_up()
+        return self._record.untaken
+
     def leave(self) -> None:
         """The block is over: whatever runs beside it asks for nothing and parks nothing."""
         self._branches.leave()

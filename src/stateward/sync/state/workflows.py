@@ -32,6 +32,7 @@ from stateward.ops import (
     Absent,
     Acquire,
     Append,
+    Applied,
     Commit,
     Conflict,
     DocumentAt,
@@ -196,8 +197,9 @@ class Workflow:
         except WorkflowCancelled as error:
             self._give_up(held)
             return error
-        self._end(held, COMPLETED, run, *writes)
+        ended = self._end(held, COMPLETED, run, *writes)
         self._report_unasked(run)
+        self._report_untaken(run, ended.version)
         return None
 
     def _fail(self, held: HeldLease, error: BaseException, run: Run | None = None) -> None:
@@ -209,7 +211,7 @@ class Workflow:
         put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
         self._end(held, FAILED, run, failed, put)
 
-    def _end(self, held: HeldLease, status: str, run: Run | None, *writes: Write) -> None:
+    def _end(self, held: HeldLease, status: str, run: Run | None, *writes: Write) -> Applied:
         """The one end that it comes to: whoever cancels it is faster, or is told that it ended."""
         # Until what is to be done elsewhere is done, it stays due: for a worker, if we die.
         loose = run is None or run.has_loose_ends
@@ -222,9 +224,10 @@ class Workflow:
         if isinstance(outcome, Conflict):
             self._give_up(held)
             raise not_active(self._entity, outcome.head)
-        stored(outcome, self._entity)
+        ended = stored(outcome, self._entity)
         if loose:
             self._tie_up()
+        return ended
 
     def _give_up(self, held: HeldLease) -> None:
         """Give back one that was cancelled while it was driven here."""
@@ -247,6 +250,18 @@ class Workflow:
             logger.warning(
                 "workflow_steps_not_asked_for", extra={"workflow": self.id, "steps": run.unasked}
             )
+
+    def _report_untaken(self, run: Run, version: int) -> None:
+        """Signals that were accepted, and that the code did not wait for: no one takes them now."""
+        try:
+            signals = run.untaken(version)
+        except (*OF_THE_STORE, Reset) as error:  # that it has completed is recorded
+            extra = {"workflow": self.id, "error": type(error).__name__}
+            logger.warning("workflow_signals_not_read", extra=extra)
+            return
+        if signals:
+            extra = {"workflow": self.id, "signals": signals}
+            logger.warning("workflow_signals_not_taken", extra=extra)
 
     def _enter(self) -> Run:
         """Create it, take it over, or open it for replay."""
