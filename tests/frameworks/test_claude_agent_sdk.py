@@ -430,6 +430,33 @@ async def test_lines_are_kept_through_an_outage(mortal: RedisServer, tmp_path: P
         assert titles == {"s-1": "in an outage", "s-2": None}
 
 
+async def test_a_line_that_two_processes_kept_during_an_outage_is_read_once(
+    mortal: RedisServer, tmp_path: Path
+) -> None:
+    policy = stateward.Policy(1.0, 1.0, breaker_failures=1_000_000)
+    async with (
+        stateward.open(mortal.url, policy=policy, spill=tmp_path / "a") as one,
+        stateward.open(mortal.url, policy=policy, spill=tmp_path / "b") as other,
+    ):
+        sessions = [StatewardSessionStore(store, user="u-42") for store in (one, other)]
+        for each in sessions:
+            await each.append(KEY, [line("1")])
+        mortal.kill()
+        for number, each in enumerate(sessions):
+            await each.append(KEY, [line("2"), line(f"3.{number}"), {"type": "tag", "tag": "x"}])
+        mortal.start()
+        async with asyncio.timeout(PATIENT):
+            for store in (one, other):
+                while (await store.health()).spill_depth:  # noqa: ASYNC110 (no event tells it)
+                    await asyncio.sleep(0.02)
+        stored = (await one.thread(sessions[0].thread(KEY).id, user="u-42").load()).messages
+        assert Counter(each.get("uuid") for each in stored)["2"] == 2
+        lines = await sessions[0].load(KEY)
+        assert lines is not None
+        found = Counter(each.get("uuid") for each in lines)
+        assert found == {"1": 1, "2": 1, "3.0": 1, "3.1": 1, None: 2}
+
+
 async def test_one_from_a_url_closes_its_own_store_and_no_other(file: str) -> None:
     sessions = StatewardSessionStore.from_url(file, user="u-42")
     await sessions.append(KEY, [line("1")])

@@ -22,6 +22,7 @@ from stateward.integrations.claude_transcript import (
     Seen,
     StoredLine,
     TranscriptLine,
+    each_once,
     mended,
     summarised,
     transcript,
@@ -132,7 +133,8 @@ class StatewardSessionStore(OnAnyStore):
         seen = await self._read(handle, key, unseen(), found)
         self._remember(handle.entity.id, seen)
         below = "subpath" in key
-        lines: list[Any] = transcript(found, handle.entity.id, key["session_id"], sidechain=below)
+        told = each_once(found)
+        lines: list[Any] = transcript(told, handle.entity.id, key["session_id"], sidechain=below)
         return lines if seen.head.exists else None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:

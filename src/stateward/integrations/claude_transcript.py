@@ -94,6 +94,15 @@ class StoredLine(NamedTuple):
         return shape not in ("claude", None)
 
 
+def each_once(found: Iterable[StoredLine]) -> list[StoredLine]:
+    """Without those that are stored again: two processes may have kept one during an outage."""
+    lines: dict[str | int, StoredLine] = {}
+    for each in found:
+        uuid = each.line.get("uuid")
+        lines.setdefault(uuid if isinstance(uuid, str) else each.seq, each)
+    return list(lines.values())
+
+
 def transcript(
     stored: Sequence[StoredLine], thread: str, session_id: str, *, sidechain: bool
 ) -> list[TranscriptLine]:

@@ -19,7 +19,10 @@ PATIENCE = 60.0
 
 
 async def write(url: str, number: int) -> None:
-    async with stateward.open(url) as store:
+    # No deadline ends a call on a busy machine: lines would be kept without a look at what is
+    # stored, and this is about races.
+    policy = stateward.Policy(read_timeout=PATIENCE, write_timeout=PATIENCE)
+    async with stateward.open(url, policy=policy) as store:
         sessions = StatewardSessionStore(store, user="u-42")
         await sessions.load(KEY)  # connected, before anybody begins
         line.wait(PATIENCE)
