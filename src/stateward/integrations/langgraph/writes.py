@@ -141,7 +141,7 @@ def put(
     turn = writer.turn_after(thread, run, ends=ends)
     waiting = writer.memory.waiting.begin(thread.place, record.id, parent)
     try:
-        guard = _head_check(writer, thread, known, fork)
+        guard: Check | None = _head_check(writer, thread, known, fork)
         if known is None and parent is not None:
             guard = not_dropped(writer.memory, thread, parent, LOST)
         granted = yield from _commit(
