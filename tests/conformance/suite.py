@@ -59,7 +59,13 @@ OF_ENGINES = frozenset(name for name, _ in contract.CASES)
 # Opens hundreds of stores to come between any two calls of a method. Which calls these are, and
 # what they check, is the state layer's own, so one engine proves it: the one in memory. What
 # other engines add, that a check holds, the contract proves; `make soak` repeats it on them all.
-SWEEPS = frozenset({"methods.nothing_that_was_erased_comes_back_by_a_call_under_way"})
+SWEEPS = frozenset(
+    {
+        "methods.nothing_that_was_erased_comes_back_by_a_call_under_way",
+        "methods.nothing_that_was_erased_comes_back_by_a_worker",
+        "methods.what_is_told_how_long_it_is_kept_is_kept_so_long",
+    }
+)
 assert dict(ASYNC).keys() >= SWEEPS
 
 _TIME = ("leases.", "retention.what_has_expired", "retention.after_expiry")

@@ -44,6 +44,7 @@ from stateward.ops import (
     Op,
     Outcome,
     Put,
+    Release,
     Replace,
     Restore,
     SetHead,
@@ -307,16 +308,26 @@ def is_claim(op: Op) -> bool:
     return isinstance(op, Commit) and any(isinstance(write, Acquire) for write in op.writes)
 
 
-class Ended(Passthrough):
-    """An engine whose caller is interrupted in its first claim: before it, or when it was made."""
+def gives_back(op: Op) -> bool:
+    return isinstance(op, Commit) and any(isinstance(write, Release) for write in op.writes)
 
-    def __init__(self, engine: MemoryEngine, *, before: bool) -> None:
+
+class Ended(Passthrough):
+    """An engine whose caller is interrupted in its first claim: before it, or when it was made.
+
+    Or in the first that is as `chosen` says.
+    """
+
+    def __init__(
+        self, engine: MemoryEngine, *, before: bool, chosen: Callable[[Op], bool] = is_claim
+    ) -> None:
         super().__init__(engine)
         self._before = before
+        self._chosen = chosen
         self.interrupted = False
 
     def execute(self, ops: Any, *, deadline: float | None = None) -> list[Outcome]:
-        claims = any(map(is_claim, ops))
+        claims = any(map(self._chosen, ops))
         due = claims and not self.interrupted
         self.interrupted |= claims
         if due and self._before:
@@ -335,6 +346,10 @@ def lead(store: sync.Store) -> None:
 def drive(store: sync.Store) -> None:
     with store.workflow("w", kind="k", wait=0) as run:
         run.step("s", lambda: 1)
+
+
+def act(store: sync.Store) -> None:
+    store.thread("t").effect("c", lambda: 1, wait=0)
 
 
 CLAIMS: dict[str, Callable[[sync.Store], object]] = {
@@ -359,6 +374,26 @@ def test_what_was_granted_to_an_interrupted_caller_is_given_back(claim: str, bef
         assert engine.interrupted
         CLAIMS[claim](other)  # at once: nobody holds it
         CLAIMS[claim](store)
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("claim", [*CLAIMS, "effect"])
+def test_a_caller_that_is_interrupted_as_it_gives_back_keeps_nothing(
+    claim: str, before: bool
+) -> None:
+    model = Model()
+    calls = CLAIMS | {"effect": act}
+    engine = Ended(MemoryEngine(model, World()), before=before, chosen=gives_back)
+    with (
+        sync.Store(engine, spill=False, policy=POLICY) as store,
+        sync.Store(MemoryEngine(model, World()), spill=False, policy=POLICY) as other,
+    ):
+        store.thread("t").append({"n": 0})
+        with pytest.raises(TimeLimit):
+            calls[claim](store)
+        assert engine.interrupted
+        with suppress(stateward.EffectUnknown):
+            calls[claim](other)  # at once: nobody holds it
 
 
 class Late(Passthrough):

@@ -8,12 +8,14 @@ The methods are those of the table in `conformance.state.methods`.
 from __future__ import annotations
 
 import asyncio
+import random
 import re
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from conformance.state.harness import StoreHarness
@@ -64,6 +66,7 @@ class Driven:
         self, work: Coroutine[Any, Any, Any], number: int, error: BaseException | None
     ) -> None:
         self._work, self._number, self._error = work, number, error
+        self.awaits = 0
         self.reached = False
 
     def __await__(self) -> Generator[Any, Any, Any]:
@@ -73,6 +76,7 @@ class Driven:
                 waiting = step()
             except StopIteration as end:
                 return end.value
+            self.awaits = at
             if at == self._number:
                 self.reached = True
                 if self._error is not None:
@@ -148,24 +152,44 @@ async def allowed_states(h: StoreHarness, replica: Caller, name: str, method: Me
     return engine.seen
 
 
-async def everywhere(make: Make, thrown: type[BaseException] | None, names: Sequence[str]) -> None:
-    h = StoreHarness(make, World())
+async def everywhere(
+    make: Make,
+    thrown: type[BaseException] | None,
+    names: Sequence[str],
+    samples: int | None = None,
+) -> None:
+    """At every await of these methods; with `samples`, at so many of each."""
+    h, drawn, mark = StoreHarness(make, World()), random.Random(repr(thrown)), uuid4().hex
     replica = await h.replica()
     try:
         for name in names:
             method = METHODS[name]
-            allowed = await allowed_states(h, replica, name, method)
-            for number in count(1):
-                at = f"{name}, at await {number}"
-                options = {"namespace": f"{name}-{number}", "policy": POLICY, "spill": False}
+            allowed = await allowed_states(h, replica, f"{mark}-{name}", method)
+            numbers: Iterable[int] = count(1)
+            if samples is not None:
+                most = await awaits_of(h, f"{mark}-{name}-counted", method)
+                numbers = drawn.sample(range(1, most + 1), min(samples, most))
+            for number in numbers:
+                at, namespace = f"{name}, at await {number}", f"{mark}-{name}-{number}"
+                options = {"namespace": namespace, "policy": POLICY, "spill": False}
                 async with h.store(**options) as store, h.store(**options) as other:
-                    if not await interrupted(store, method, number, thrown):
+                    reached = await interrupted(store, method, number, thrown)
+                    if not reached and samples is None:
                         break
-                    left = await state_of(replica, f"{name}-{number}")
+                    left = await state_of(replica, namespace)
                     assert left in allowed, f"{at}: {sorted(left)}"
                     await again(other, method, at)
     finally:
         await h.close()
+
+
+async def awaits_of(h: StoreHarness, namespace: str, method: Method) -> int:
+    """How many awaits a call has that nothing happens to."""
+    async with h.store(namespace=namespace, policy=POLICY, spill=False) as store:
+        await prepare(store, "u", "said")
+        driven = Driven(method.call(store, "u", says("new")), -1, None)  # type: ignore[arg-type]
+        await ended(driven)
+        return driven.awaits
 
 
 async def interrupted(
@@ -203,8 +227,12 @@ def in_memory(_folder: Path) -> Make:
 
 
 def in_a_file(folder: Path) -> Make:
-    url = parse(f"sqlite:///{folder / 'agents.db'}?durability=relaxed")
-    return lambda world: create_engine(url, world)
+    return at_url(f"sqlite:///{folder / 'agents.db'}?durability=relaxed")
+
+
+def at_url(url: str) -> Make:
+    parsed = parse(url)
+    return lambda world: create_engine(parsed, world)
 
 
 # What tells one exception of a signal from another is above the engine and in asyncio, so over a
@@ -224,3 +252,27 @@ def test_wherever_a_call_is_interrupted_all_go_on(
     place: Callable[[Path], Make], thrown: type[BaseException] | None, tmp_path: Path
 ) -> None:
     asyncio.run(everywhere(place(tmp_path), thrown, list(METHODS)))
+
+
+THROWN = [None, Terminated, KeyboardInterrupt]
+
+
+# Over a server, what waits is a connection: each kind of end meets it in some methods at a few
+# points here, and in all of them everywhere in the soak.
+@pytest.mark.parametrize("thrown", THROWN)
+@pytest.mark.parametrize("server", ["redis", "postgres"])
+def test_over_a_server_all_go_on_too(
+    server: str, thrown: type[BaseException] | None, request: pytest.FixtureRequest
+) -> None:
+    names = random.Random(f"{server} {thrown}").sample(list(METHODS), 8)
+    asyncio.run(everywhere(at_url(request.getfixturevalue(server)), thrown, names, 2))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("thrown", THROWN)
+@pytest.mark.parametrize("place", ["sqlite", "redis", "postgres"])
+def test_wherever_a_call_is_interrupted_on_any_engine_all_go_on(
+    place: str, thrown: type[BaseException] | None, name: str, request: pytest.FixtureRequest
+) -> None:
+    asyncio.run(everywhere(at_url(request.getfixturevalue(place)), thrown, [name]))

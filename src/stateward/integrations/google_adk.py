@@ -23,11 +23,13 @@ from stateward.integrations.bridge import AnyStore, OnAnyStore
 from stateward.integrations.kept.adk import STATE, STATUS, UNMERGED, address, parts_of, shared_name
 from stateward.integrations.tool_effects import CallKey, ToolEffects
 from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
-from stateward.kinds import ERASED, THREAD, erasure_of
+from stateward.kinds import ERASED, THREAD, USER, erasure_of
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
+    Absent,
     Applied,
     Check,
+    CommitsAt,
     Conflict,
     Delete,
     DocumentAt,
@@ -344,9 +346,9 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         name, deltas = shared_name(app_name), note.deltas
         if deltas.user:
             user = self._store.user(user_id).handle
-            times = f"adk-times {app_name}"
-            if await self._merge_into(user, (name, times), deltas.user, note.at):
-                await self._erase_again(user, note.at)
+            names = (name, f"adk-times {app_name}")
+            if await self._merge_into(user, names, deltas.user, note.at):
+                await self._take_back(user, names, deltas.user, note.at)
         if deltas.app:
             app = self._store.shared(name).handle
             await self._merge_into(app, (DEFAULT, "adk-times"), deltas.app, note.at)
@@ -369,23 +371,51 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
             new = {key: each for key, each in said.items() if times.get(key, 0.0) <= at}
             if not new:
                 return False
+            # Of who had nothing here nothing was dropped: what is there now may have begun anew.
+            begun = fetched.head.exists and fetched.head.created >= at
+            if begun and handle.entity.kind == USER and await self._erased_since(handle, at):
+                return False
             writes = (
                 Put(names[0], encode_document(value | new, handle.scope.limits)),
                 Put(names[1], encode(times | dict.fromkeys(new, at), "the times")),
             )
-            checks = (NotDroppedSince(at), *(document_at(fetched, name) for name in names))
+            there: tuple[Check, ...] = () if fetched.head.exists else (Absent(),)
+            documents = (document_at(fetched, name) for name in names)
+            checks = (NotDroppedSince(at), *there, *documents)
             outcome = await self._call(handle.commit, writes, checks)
             if not isinstance(outcome, Conflict):
                 return stored(outcome, handle.entity).created
             if isinstance(outcome.failed, NotDroppedSince):
                 return False
 
-    async def _erase_again(self, user: Any, at: float) -> None:
-        """Drop what was stored of a user who has been erased since: nothing there told so."""
+    async def _take_back(self, user: Any, names: tuple[str, str], said: Values, at: float) -> None:
+        """Remove what was stored of a user who has been erased since: nothing there said so."""
+        if not await self._erased_since(user, at):
+            return
+        while True:
+            fetched = await self._call(user.fetch, all_documents=True)
+            value, times = (value_of(fetched, name) for name in names)
+            ours = {key for key in said if times.get(key) == at}
+            if not ours:
+                return
+            rest = [{k: v for k, v in each.items() if k not in ours} for each in (value, times)]
+            writes: tuple[Write, ...] = (Drop(),)
+            if rest[0] or not fetched.documents.keys() <= set(names):  # the user began anew
+                puts = zip(names, rest, strict=True)
+                writes = tuple(
+                    Put(name, encode(each, "the state")) if each else Delete(name)
+                    for name, each in puts
+                )
+            unchanged = (CommitsAt(fetched.head.commits),)
+            outcome = await self._call(user.commit, writes, unchanged)
+            if not isinstance(outcome, Conflict):
+                stored(outcome, user.entity)
+                return
+
+    async def _erased_since(self, user: Any, at: float) -> bool:
         mark = type(user)(user.scope, erasure_of(user.scope.namespace, user.entity.id))
         erased = (await self._call(mark.fetch, documents=(ERASED,))).documents.get(ERASED)
-        if erased is not None and erased.updated >= at:
-            stored(await self._call(user.commit, (Drop(),)), user.entity)
+        return erased is not None and erased.updated >= at
 
     # --- reading --------------------------------------------------------------------
 

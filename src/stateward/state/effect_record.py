@@ -162,9 +162,18 @@ def failures(values: Values) -> int:
     return int(decode(values[ERROR].json).get("failures", 0)) if ERROR in values else 0
 
 
-def error_text(error: BaseException, failed: int) -> str:
-    """An error as it is recorded."""
-    return encode(failure_of(error) | {"failures": failed}, "the error")
+def error_text(name: str, error: BaseException, failed: int, redact: Redact | None) -> str:
+    """An error as it is recorded, redacted as a message of a tool is: it may quote arguments."""
+    record = _redacted_error(name, failure_of(error), redact)
+    return encode(record | {"failures": failed}, "the error")
+
+
+def _redacted_error(name: str, record: Mapping[str, Any], redact: Redact | None) -> dict[str, Any]:
+    """With all that is in it, if it is a group."""
+    redacted = dict(record) | {"message": _redacted(name, record["message"], redact)}
+    if "parts" in record:
+        redacted["parts"] = [_redacted_error(name, each, redact) for each in record["parts"]]
+    return redacted
 
 
 def is_uncertain(error: BaseException) -> bool:

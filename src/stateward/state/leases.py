@@ -235,7 +235,13 @@ class Leases:
             giving.add_done_callback(lambda done: _say_if_lost(entity, done))
             raise
         # async only: end
-        # sync only: return self._execute_past_breaker((commit,))[0]
+        # sync only: try:
+        # sync only:     return self._execute_past_breaker((commit,))[0]
+        # sync only: except StatewardError:
+        # sync only:     raise
+        # sync only: except BaseException:  # a signal's: with the same op, so it is made once
+        # sync only:     self._execute_past_breaker((commit,))
+        # sync only:     raise
 
     async def release_all(self) -> None:
         """Release every lease immediately, so that no caller has to wait for a ttl.

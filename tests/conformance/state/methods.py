@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
+from conformance.state.meanwhile import rounds
 from stateward.codec import Limits, encode
 from stateward.context.compaction import Compaction
 from stateward.engine import Engine
@@ -23,6 +24,7 @@ from stateward.errors import (
     NotYoursError,
     Permanent,
     StatewardError,
+    StoreUnavailable,
     TaskCancelled,
 )
 from stateward.kinds import THREAD, USER
@@ -42,7 +44,8 @@ class Method(NamedTuple):
     """A call of a public method, for a user, with content of the caller's."""
 
     call: Callable[[Store, Any, Content], Awaitable[Any]]
-    carries: str = ""  # what becomes of the content: a "message", or something "else"; "": nothing
+    # What becomes of the content: a "message", an "error", or something "else"; "": nothing.
+    carries: str = ""
     owned: bool = True  # what it writes to belongs to a user, and another's is refused
 
 
@@ -408,6 +411,35 @@ async def act(store: Store, user: str, content: Content) -> None:
     await store.thread("t", user=user).effect("c", lambda given: given, content)
 
 
+async def act_and_say(store: Store, user: str, content: Content) -> None:
+    await store.thread("t", user=user).effect("c", lambda given: given["content"], content)
+
+
+async def act_in_vain(store: Store, user: str, content: Content) -> None:
+    def decline(given: Content) -> None:
+        raise ValueError(f"{given} was declined")
+
+    try:
+        await store.thread("t", user=user).effect("c", decline, content)
+    except ValueError:
+        pass
+
+
+async def act_and_lose_the_answer(store: Store, user: str, content: Content) -> None:
+    def time_out(given: Content) -> None:
+        raise ExceptionGroup(f"of {given}", [TimeoutError(f"{given} was not answered")])
+
+    try:
+        await store.thread("t", user=user).effect("c", time_out, content)
+    except EffectUnknown:
+        pass
+
+
+async def resolve_as_failed(store: Store, user: str, content: Content) -> None:
+    await act_and_lose_the_answer(store, user, says("harmless"))
+    await store.effect("thread/t/c").resolve("failed", error=str(content["content"]))
+
+
 async def act_within(store: Store, user: str, content: Content) -> None:
     async with store.workflow("w", user=user) as run:
         await run.effect("more", lambda given: given, content)
@@ -466,8 +498,12 @@ METHODS: dict[str, Method] = {
     "Thread.append or the first": Method(append_or_first, "message"),
     "Thread.turn": Method(turn_alone, "message"),
     "Thread.effect": Method(act, "message"),
+    "Thread.effect with a text": Method(act_and_say, "message"),
+    "Thread.effect that fails": Method(act_in_vain, "error"),
+    "Thread.effect of which nobody knows": Method(act_and_lose_the_answer, "error"),
     "Run.effect": Method(act_within, "message"),
     "Effect.resolve": Method(resolve, "message"),
+    "Effect.resolve as failed": Method(resolve_as_failed, "error"),
     "Effect.delete": Method(forget_effect),
     "Turn.store": Method(turn, "message"),
     "Thread.load": Method(summarize),
@@ -573,6 +609,56 @@ async def nothing_that_was_erased_comes_back_by_a_call_under_way(h: StoreHarness
                 assert left == [], f"{name}, erased before call {at}: {left}"
 
 
+def say_again(said: str) -> str:
+    return said
+
+
+async def drive(run: Any) -> None:
+    """Whatever a handler knows of the user, it stores again."""
+    said = await run.step("say", lambda: run.input)
+    await run.save({"said": said})
+    await run.child("part", kind="part", input=said)
+    await run.wait("go", ask=said, for_="somebody")
+
+
+async def leave_work(store: Store) -> None:
+    """A task whose time has come, and a workflow whose driver is gone."""
+    await store.once("due", say_again, SECRET, user="u", at=1.0)
+    with raises(StoreUnavailable):
+        async with store.workflow("due", kind="due", user="u", input=SECRET) as run:
+            await run.step("say", lambda: SECRET)
+            raise StoreUnavailable("left")
+
+
+@case
+async def nothing_that_was_erased_comes_back_by_a_worker(h: StoreHarness) -> None:
+    """Nor by a task or workflow that it is carrying out."""
+    replica = await h.replica()
+    at = 0
+    while True:
+        at += 1
+        namespace = f"{h.namespace}-{at}"
+        async with h.store(namespace=namespace, policy=PATIENT) as other:
+            await leave_work(other)
+            engine = Meanwhile(h.make_engine(), at, other.user("u").erase)
+            options: dict[str, Any] = {"policy": PATIENT, "world": h.world, "spill": False}
+            async with Store(engine, namespace=namespace, **options) as store:
+                tasks = {"say_again": say_again}
+                handlers = {"due": drive, "part": drive_part}
+                await store.work(handlers, tasks=tasks, poll=0.001, until=rounds(4))
+            if engine.calls < at:
+                done = await other.task("due").info()
+                assert done is not None
+                assert done.status == "completed"
+                return
+            left = await found_in(replica, namespace, SECRET)
+            assert left == [], f"erased before call {at} of a worker: {left}"
+
+
+async def drive_part(run: Any) -> Any:
+    return run.input
+
+
 async def begin_anew(store: Store) -> None:
     await store.user("u").erase()
     for n in range(OFTEN):
@@ -618,13 +704,60 @@ async def every_message_that_is_stored_was_redacted(h: StoreHarness) -> None:
 
     replica = await h.replica()
     for number, (name, method) in enumerate(METHODS.items()):
-        if method.carries == "message":
+        if method.carries in ("message", "error"):
             namespace = f"{h.namespace}-{number}"
             async with h.store(namespace=namespace, redact=redact) as store:
                 await prepare(store, "u", "nothing")
                 await method.call(store, "u", says(f"my card is {SECRET}"))
             left = await found_in(replica, namespace, SECRET)
             assert left == [], f"{name} stored what was to be redacted: {left}"
+
+
+class Retaining:
+    """A store of which all that may be kept for a time is."""
+
+    def __init__(self, store: Store, retain: float) -> None:
+        self._store = store
+        self._retain = {"retain": retain}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def journal(self, id: str, **options: Any) -> Any:
+        return self._store.journal(id, **(self._retain | options))
+
+    def workflow(self, id: str, **options: Any) -> Any:
+        return self._store.workflow(id, **(self._retain | options))
+
+    async def once(self, id: str, function: Any, *args: Any, **options: Any) -> Any:
+        return await self._store.once(id, function, *args, **(self._retain | options))
+
+
+ENDED = {"workflow": ("completed", "failed", "cancelled"), "task": ("completed", "cancelled")}
+
+
+@case
+async def what_is_told_how_long_it_is_kept_is_kept_so_long(h: StoreHarness) -> None:
+    """Whatever was done to it since: of what comes to an end, as soon as it has."""
+    replica = await h.replica()
+    for number, (name, method) in enumerate(METHODS.items()):
+        namespace = f"{h.namespace}-{number}"
+        async with h.store(namespace=namespace) as plain:
+            store: Any = Retaining(plain, 1000.0)
+            await prepare(store, "u", "nothing")
+            try:
+                await method.call(store, "u", says("harmless"))
+            except InvalidInput:
+                pass
+            for id in [info.id async for info in plain.workflows(status="active")]:
+                if "/" not in id:  # children have ended by then
+                    await plain.workflow(id, user="u").cancel()
+        for kind in ("journal", "task", "workflow"):
+            for found in (await replica.listing(namespace, kind=kind)).entities:
+                child = "/" in found.entity.id  # nobody says for how long it is kept
+                if kind == "journal" or (found.head.status in ENDED[kind] and not child):
+                    kept = f"{name}: {kind} {found.entity.id}, {found.head.status}"
+                    assert found.head.retain == 1000.0, f"{kept}: {found.head.retain}"
 
 
 @case
@@ -685,7 +818,7 @@ async def nothing_larger_than_the_limit_is_written(h: StoreHarness) -> None:
     limits = Limits(message=1000, commit=1000)
     replica = await h.replica()
     for number, (name, method) in enumerate(METHODS.items()):
-        if method.carries:
+        if method.carries and method.carries != "error":  # that is cut to its beginning
             namespace = f"{h.namespace}-{number}"
             async with h.store(namespace=namespace, limits=limits) as store:
                 await prepare(store, "u", "nothing")

@@ -7,7 +7,10 @@ from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 from simulation.simulation import NAMESPACE, Process, Simulation
+from stateward.context.compaction import Compaction
 from stateward.errors import (
+    EffectUnknown,
+    InvalidInput,
     LeaseHeld,
     LeaseLost,
     StateConflictError,
@@ -21,7 +24,15 @@ from stateward.state.run import Run
 
 USER = "u-1"
 MARK = re.compile(r"mark-\d+")
-EXPECTED = (StoreUnavailable, StateConflictError, LeaseHeld, LeaseLost, WorkflowFinished, Truncated)
+EXPECTED = (
+    StoreUnavailable,
+    StateConflictError,
+    LeaseHeld,
+    LeaseLost,
+    WorkflowFinished,
+    Truncated,
+    EffectUnknown,
+)
 
 Deed = Callable[[Process], Coroutine[Any, Any, Any]]
 
@@ -45,6 +56,10 @@ class Life:
             self._snapshot,
             self._run_task,
             self._drive,
+            self._fork,
+            self._take_a_turn,
+            self._compact,
+            self._act,
         )
 
     def mark(self) -> str:
@@ -68,6 +83,38 @@ class Life:
 
     async def _append(self, process: Process) -> None:
         await process.store.thread("t-1", USER).append({"text": self.mark()})
+
+    async def _fork(self, process: Process) -> None:
+        name = f"f-{process.chance.randint(1, 3)}"
+        try:
+            await process.store.thread("t-1", USER).fork(to=name)
+        except InvalidInput:  # there is nothing to fork just now
+            pass
+        await process.store.thread(name, USER).append({"text": self.mark()})
+
+    async def _take_a_turn(self, process: Process) -> None:
+        ttl = self._simulation.ttl
+        thread = process.store.thread("t-1", USER)
+        key = f"turn-{process.chance.randint(1, 9)}"
+        async with thread.turn(key=key, last=5, ttl=ttl, wait=0) as turn:
+            await process.pause(3.0)
+            if turn.stored is None:
+                await turn.store({"text": self.mark()})
+
+    async def _compact(self, process: Process) -> None:
+        async def summarize(previous: str | None, messages: list[dict[str, Any]]) -> str:
+            await process.pause(3.0)
+            return " ".join([previous or "", *(message["text"] for message in messages)])
+
+        await process.store.thread("t-1", USER).compact(Compaction(summarize, after=3, keep=1))
+
+    async def _act(self, process: Process) -> None:
+        async def act(text: str) -> str:
+            await process.pause(3.0)
+            return f"{text} {self.mark()}"
+
+        mark, ttl = self.mark(), self._simulation.ttl
+        await process.store.thread("t-1", USER).effect(f"of {mark}", act, mark, ttl=ttl, wait=0)
 
     async def _write(self, process: Process) -> None:
         await process.store.user(USER).put({"name": self.mark()}, "profile")
@@ -131,8 +178,8 @@ class Life:
             )
 
     def visible(self) -> Iterator[tuple[str, str]]:
-        """Every mark that is stored for the user, and where."""
-        listed = self._simulation.ask(List(NAMESPACE, owner=USER))
+        """Every mark that is stored, and where: a copy may have lost whose it is."""
+        listed = self._simulation.ask(List(NAMESPACE, expired=True))
         assert isinstance(listed, Listed)
         for found in listed.entities:
             kind, id = found.entity.kind, found.entity.id

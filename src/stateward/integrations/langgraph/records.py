@@ -198,6 +198,7 @@ class CheckpointMemory:
         self._templates: OrderedDict[Entity, KnownTemplates] = OrderedDict()
         self._segments: OrderedDict[tuple[Entity, str], CheckpointSegment] = OrderedDict()
         self._early: OrderedDict[tuple[Entity, str, str], list[TaskWrite]] = OrderedDict()
+        self._gone: OrderedDict[tuple[Entity, str, str], None] = OrderedDict()
         self._lock = threading.Lock()
 
     def get(self, thread: GraphThread, id: str) -> KnownCheckpoint | None:
@@ -251,6 +252,17 @@ class CheckpointMemory:
         with self._lock:
             self._known.pop((thread.entity, thread.ns, id), None)
 
+    def is_gone(self, thread: GraphThread, id: str) -> bool:
+        """Whether a checkpoint was looked for in vain, though it had been there."""
+        return (thread.entity, thread.ns, id) in self._gone
+
+    def was_gone(self, thread: GraphThread, id: str) -> None:
+        """What belongs to it brings nothing back."""
+        with self._lock:
+            self._gone[thread.entity, thread.ns, id] = None
+            while len(self._gone) > KNOWN:
+                self._gone.popitem(last=False)
+
     # --- segments and their templates
 
     def templates(self, thread: GraphThread) -> KnownTemplates:
@@ -298,6 +310,7 @@ class CheckpointMemory:
 
     def _keep(self, key: tuple[Entity, str, str], known: KnownCheckpoint) -> None:
         self._known[key] = known
+        self._gone.pop(key, None)
         while len(self._known) > KNOWN:
             self._known.popitem(last=False)
 

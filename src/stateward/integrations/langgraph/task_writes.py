@@ -14,7 +14,7 @@ from stateward.integrations.bridge import CLOCK, Plan
 from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.kept.langgraph_segments import TaskWrite
 from stateward.integrations.langgraph.checkpoint_draft import LARGE
-from stateward.integrations.langgraph.reads import fetched, records_in
+from stateward.integrations.langgraph.reads import find, records_in
 from stateward.integrations.langgraph.records import GraphThread, with_output
 from stateward.integrations.langgraph.serializer import to_json
 from stateward.integrations.langgraph.waiting_writes import TaskOutput
@@ -23,6 +23,7 @@ from stateward.integrations.langgraph.writes import (
     CheckpointWriter,
     gone,
     is_in,
+    not_dropped,
     stands,
 )
 from stateward.integrations.turns import AgentRun
@@ -38,6 +39,8 @@ from stateward.ops import (
     Release,
 )
 from stateward.state.refusals import stored
+
+LOST = "what a task wrote was not stored"
 
 
 def output_of(
@@ -106,7 +109,7 @@ def put_writes(
         there = set(outcome.values)
         if outcome.failed == guard:
             if not isinstance(guard, DocumentAt) or not is_in(id, outcome):
-                raise gone(thread, id, "what a task wrote was not stored")
+                raise gone(thread, id, LOST)
             now = outcome.values[guard.name]
             guard = DocumentAt(guard.name, now.version)
             records = yield from records_in(thread, [(guard.name, now)], writer.memory)
@@ -177,8 +180,12 @@ def _still_there(writer: CheckpointWriter, thread: GraphThread, id: str) -> Plan
     known = writer.memory.get(thread, id)
     if known is not None and known.record is not None:
         return stands(writer.memory, thread, known.record)
+    if writer.memory.is_gone(thread, id):
+        raise gone(thread, id, LOST)
     head = writer.memory.head(thread)
-    if head is None:
-        (outcome,) = yield (thread.fetch(),)
-        head = fetched(outcome, thread).head
-    return NotDroppedSince(head.dropped + CLOCK)
+    if head is not None:
+        return NotDroppedSince(head.dropped + CLOCK)
+    record = yield from find(thread, id, writer.memory)  # not read, or that is forgotten
+    if record is not None:
+        return stands(writer.memory, thread, record)
+    return not_dropped(writer.memory, thread, id, LOST)

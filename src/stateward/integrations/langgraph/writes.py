@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from stateward.codec import Limits, check_commit, decode, encode
 from stateward.errors import StateConflictError
-from stateward.integrations.bridge import Plan
+from stateward.integrations.bridge import CLOCK, Plan
 from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.kept.langgraph_segments import (
     CheckpointSegment,
@@ -39,14 +39,17 @@ from stateward.integrations.turns import AgentRun, Turns
 from stateward.ops import (
     Acquire,
     Applied,
+    Check,
     Commit,
     Conflict,
     Delete,
     DocumentAt,
     Duplicate,
     Fenced,
+    Head,
     Held,
     Lease,
+    NotDroppedSince,
     Put,
     Release,
     SetHead,
@@ -59,6 +62,7 @@ from stateward.world import World
 FULL = 4_000  # bytes of a segment that gets nothing more
 ENOUGH = 1_000  # bytes of a segment that gets no other run
 TRIES = 10
+LOST = "the next one was not stored"
 ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `CheckpointRecord.checkpoint`
 TRIGGERS = ("branch:to:", "join:", "__start__", "__pregel_tasks")  # channels that start nodes
 
@@ -137,8 +141,11 @@ def put(
     turn = writer.turn_after(thread, run, ends=ends)
     waiting = writer.memory.waiting.begin(thread.place, record.id, parent)
     try:
+        guard: Check | None = _head_check(writer, thread, known, fork)
+        if known is None and parent is not None:
+            guard = not_dropped(writer.memory, thread, parent, LOST)
         granted = yield from _commit(
-            writer, thread, record, draft, known, metadata, turn, fork, waiting
+            writer, thread, record, draft, known, metadata, turn, guard, fork, waiting
         )
     except StateConflictError:  # the run is over, and has given nothing back
         if not any(isinstance(each, Release) for each in turn):
@@ -176,6 +183,7 @@ def _commit(
     known: KnownCheckpoint | None,
     metadata: Mapping[str, Any],
     turn: tuple[Acquire | Release, ...],
+    guard: Check | None,
     fork: bool,
     waiting: Sequence[WaitingOutput],
 ) -> Plan[tuple[Lease, float] | None]:
@@ -193,7 +201,6 @@ def _commit(
     if segment is None or fork or not _has_room(segment, record, metadata):
         segment = CheckpointSegment(thread.ns, names.segment(record.id))
     after = _parent_check(memory, thread, known)
-    guard = _head_check(writer, thread, known, fork)
     along = _fitting([each.output for each in waiting], segment, record.id)
     tries = 0
     while True:
@@ -254,6 +261,9 @@ def _commit(
         )
     if isinstance(outcome, Conflict):
         memory.forget(thread, record.parent or "")
+        dropped = isinstance(outcome.failed, NotDroppedSince)
+        if record.parent is not None and (dropped or outcome.failed == parent):
+            memory.was_gone(thread, record.parent)
         _refuse(thread, record, outcome)
     applied = stored(outcome, thread.entity)
     record.document, record.version = own.name, applied.documents[own.name]
@@ -396,7 +406,22 @@ def _refuse(thread: GraphThread, record: CheckpointRecord, conflict: Conflict) -
             expected=record.parent,
             current=None if now is None else now.id,
         )
-    raise gone(thread, record.parent, "the next one was not stored")
+    raise gone(thread, record.parent, LOST)
+
+
+def not_dropped(
+    memory: CheckpointMemory, thread: GraphThread, id: str, lost: str
+) -> NotDroppedSince:
+    """For what belongs to a checkpoint that was just looked for, and is not there.
+
+    It may be on its way, or never have been brought here; but what was dropped does not come back.
+    """
+    dropped = (memory.head(thread) or Head()).dropped
+    made = names.ticks_of(id)
+    if made is not None and names.time_of(made).timestamp() <= dropped:
+        memory.was_gone(thread, id)
+        raise gone(thread, id, lost)
+    return NotDroppedSince(dropped + CLOCK)
 
 
 def gone(thread: GraphThread, id: str | None, lost: str) -> StateConflictError:

@@ -289,10 +289,15 @@ class Replayer:
         entity, new_id = record.entity, self._world.new_id
         unchanged = (LogAt(stored.version, stored.stamp),)
         outcome = (await ask((Commit(entity, new_id(), (Drop(),), unchanged),)))[0]
-        if isinstance(outcome, Conflict):  # begun anew meanwhile: only our entries go
-            first = stored.version - len(record.bodies) + 1
-            gone = Replace(dict.fromkeys(range(first, stored.version + 1)))
-            await ask((Commit(entity, new_id(), (gone,)),))
+        while isinstance(outcome, Conflict):  # begun anew meanwhile: only our entries go
+            where = Log(upto=stored.version, last=len(record.bodies), details=True)
+            fetched = (await ask((Fetch(entity, None, where),)))[0]
+            assert isinstance(fetched, Fetched)
+            gone = {each.seq: None for each in fetched.entries if each.stamp == record.op}
+            if not gone:  # with the conversation that they were in
+                break
+            as_read = (CommitsAt(fetched.head.commits),)
+            outcome = (await ask((Commit(entity, new_id(), (Replace(gone),), as_read),)))[0]
         await self._discard(record, "erased")
 
     async def _measure_clock(self, ask: Ask, record: SpillRecord) -> None:

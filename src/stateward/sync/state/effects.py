@@ -290,18 +290,21 @@ class EffectRun:
             if isinstance(answer, Done):
                 return self._done(held, answer.result, "reconcile")
             if answer is None:
-                self._leave_unknown(held, error_text(error, failed))
+                self._leave_unknown(held, self._error_text(error, failed))
                 unknown = self._unknown()
                 if of_the_tool:
                     raise unknown from error
                 raise error
-        put = Put(ERROR, error_text(error, failed + 1))
+        put = Put(ERROR, self._error_text(error, failed + 1))
         end = SetHead(status=FAILED, due=0, retain=self._whose.retain or 0)
         outcome = self._finish(held, put, end)
         if not isinstance(outcome, Fenced | Conflict):
             stored(outcome, self._entity)
         self._count(FAILED)
         raise error
+
+    def _error_text(self, error: BaseException, failed: int) -> str:
+        return error_text(self._call.name, error, failed, self._scope.redact)
 
     def _leave_unknown(self, held: HeldLease, why: str) -> None:
         """Say so in the store; if that cannot be told, the end of the lease does."""
@@ -394,7 +397,7 @@ class Effect:
             return end, Put(RESULT, result_text("", result, scope.redact, scope.limits))
         if decision == "failed":
             why = error or "a person decided that it has failed"
-            return end, Put(ERROR, error_text(Permanent(why), 1))
+            return end, Put(ERROR, error_text("", Permanent(why), 1, scope.redact))
         raise InvalidInput(f'the decision is "done", "failed" or "not done", not {decision!r}')
 
     def delete(self) -> None:

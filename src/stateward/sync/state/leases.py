@@ -215,7 +215,13 @@ class Leases:
         One that gives a lease back must not be forgotten: everybody would wait for the ttl.
         """
         commit = Commit(entity, self._world.new_op(), writes, checks)
-        return self._execute_past_breaker((commit,))[0]
+        try:
+            return self._execute_past_breaker((commit,))[0]
+        except StatewardError:
+            raise
+        except BaseException:  # a signal's: with the same op, so it is made once
+            self._execute_past_breaker((commit,))
+            raise
 
     def release_all(self) -> None:
         """Release every lease immediately, so that no caller has to wait for a ttl.
