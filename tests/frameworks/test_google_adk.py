@@ -22,7 +22,7 @@ from servers.redis import RedisServer
 
 import stateward
 import stateward.sync
-from frameworks.adk_model import APP, Scripted, ask, texts, waiter
+from frameworks.adk_model import APP, GRILL, Scripted, ask, texts, waiter
 from frameworks.conftest import Start
 from frameworks.other_turns import CHAT, LANGCHAIN
 from stateward import StoreUnavailable, ThreadListener
@@ -130,6 +130,32 @@ async def test_sessions_are_listed_with_their_state_and_without_events(url: str)
         found = sorted((session.user_id, session.id) for session in every)
         assert found == [("u-4", "2/c"), ("u-42", "a"), ("u-42", "b"), ("u/4", "%2Fd")]
         assert (await service.list_sessions(app_name="bar")).sessions == []
+
+
+async def test_bytes_come_back_as_they_were(url: str) -> None:
+    """Images, and what a model signs its thoughts with, are no text in any encoding."""
+    every = bytes(range(256))
+    parts = [
+        types.Part(inline_data=types.Blob(mime_type="image/png", data=b"\x89PNG\r\n" + every)),
+        types.Part(text="Rare?", thought=True, thought_signature=every[::-1]),
+        types.Part(function_call=types.FunctionCall(**GRILL), thought_signature=b"\xff\xfb\x00=?"),
+    ]
+    content = types.Content(role="model", parts=parts)
+    async with stateward.open(url) as store:
+        service = StatewardSessionService(store)
+        session = await service.create_session(**MINE)
+        await service.append_event(session, Event(author="waiter", content=content))
+        assert session.events[-1].content == content
+    async with stateward.open(url) as store:
+        found = await StatewardSessionService(store).get_session(**MINE)
+        assert found is not None
+        assert found.events[-1].content == content
+        read = found.events[-1].content.parts
+        assert [part.inline_data and part.inline_data.data for part in read] == [
+            b"\x89PNG\r\n" + every, None, None,
+        ]  # fmt: skip
+        signed = [part.thought_signature for part in read]
+        assert signed == [None, every[::-1], b"\xff\xfb\x00=?"]
 
 
 async def test_events_may_be_bounded(url: str) -> None:

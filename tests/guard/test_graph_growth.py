@@ -1,7 +1,8 @@
 """What a checkpoint costs does not grow with the conversation, nor what a turn stores.
 
-Counted are executed bytecodes of Stateward. That every message is still what it was when it was
-stored is asked in a few calls of the interpreter's own, whose time does grow: see decision 16.
+Counted are executed bytecodes of Stateward, and for a search steps of SQLite's virtual machine.
+That every message is still what it was when it was stored is asked in a few calls of the
+interpreter's own, whose time does grow: see decision 16.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import apsw
 import pytest
 from langchain_core.messages import AIMessage
 from langgraph.checkpoint.base.id import uuid6
@@ -50,7 +52,7 @@ class Bytecodes:
         return self._inside
 
 
-def put(saver: StatewardSaver, config: Any, messages: list[AIMessage]) -> Any:
+def put(saver: StatewardSaver, config: Any, messages: list[AIMessage], step: int = 1) -> Any:
     version = f"{len(messages):012}.0"
     new: Any = {
         "v": 4,
@@ -60,7 +62,7 @@ def put(saver: StatewardSaver, config: Any, messages: list[AIMessage]) -> Any:
         "channel_versions": {"messages": version},
         "versions_seen": {},
     }
-    return saver.put(config, new, {"source": "loop", "step": 1}, {"messages": version})
+    return saver.put(config, new, {"source": "loop", "step": step}, {"messages": version})
 
 
 def message(text: str) -> AIMessage:
@@ -96,3 +98,55 @@ def test_a_message_that_was_changed_in_place_is_found(place: int) -> None:
         found = StatewardSaver(store).get_tuple(config)
         assert found is not None
         assert found.checkpoint["channel_values"]["messages"][:SHORT] == messages
+
+
+# --- searches ---------------------------------------------------------------------------
+
+FEW, MANY = 100, 1_000  # checkpoints; the short list is already longer than a page
+SEARCHED: dict[str, tuple[Any, bool]] = {  # and whether the newest is the one that is found
+    "the newest": (None, True),
+    "the newest of many that match": ({"source": "loop"}, True),
+    "the one that matches, the newest": ({"step": -1}, True),
+    "the one that matches, the oldest": ({"step": 0}, False),
+}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A thread of few and one of many checkpoints."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('searched')}/a.db?durability=relaxed"
+    with sync.open(url, heartbeat=None, spill=False) as store:
+        saver, said = StatewardSaver(store), [message("said")]
+        for length in (FEW, MANY):
+            config: Any = {"configurable": {"thread_id": f"of {length}", "checkpoint_ns": ""}}
+            for number in range(length):
+                config = put(saver, config, said, number if number < length - 1 else -1)
+    return url
+
+
+@pytest.mark.parametrize("name", SEARCHED)
+def test_a_search_for_one_checkpoint_does_not_read_all(name: str, file: str) -> None:
+    wanted, newest = SEARCHED[name]
+    steps = 0
+
+    def ran(event: dict[str, Any]) -> None:
+        nonlocal steps
+        steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
+
+    def attach(connection: apsw.Connection) -> None:
+        connection.trace_v2(apsw.SQLITE_TRACE_PROFILE, ran)
+
+    costs = []
+    apsw.connection_hooks.append(attach)
+    try:
+        with sync.open(file, heartbeat=None, spill=False) as store:
+            for length in (FEW, FEW, MANY):  # by the second time statements are ready
+                config: Any = {"configurable": {"thread_id": f"of {length}", "checkpoint_ns": ""}}
+                before = steps
+                (found,) = StatewardSaver(store).list(config, filter=wanted, limit=1)
+                assert found.metadata["step"] == (-1 if newest else 0)
+                costs.append(steps - before)
+    finally:
+        apsw.connection_hooks.remove(attach)
+    _, short, long = costs
+    assert 0 < long <= (2 if newest else 1.5 * MANY / FEW) * short, (short, long)

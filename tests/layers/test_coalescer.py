@@ -16,6 +16,7 @@ from stateward import EntityBusy, Policy, StoreUnavailable
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
 from stateward.engines.passthrough import Passthrough
+from stateward.errors import SchemaError
 from stateward.layers.coalescer import Coalescer
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
 from stateward.testing.faults import open_faulty
@@ -42,6 +43,7 @@ class Gate(Passthrough):
         self.deadlines: list[float | None] = []
         self.callers: list[asyncio.Task[object] | None] = []
         self.poison: set[str] = set()  # ids of entities whose commits fail the whole batch
+        self.damage: dict[str, Exception] = {}  # what every batch with this entity fails with
         self.failure: Exception | None = None  # what every batch fails with
         self.shut = shut
         self._waiting: deque[asyncio.Event] = deque()
@@ -59,6 +61,9 @@ class Gate(Passthrough):
             await event.wait()
         if self.failure is not None:
             raise self.failure
+        for op in ops:
+            if isinstance(op, Fetch) and op.entity.id in self.damage:
+                raise self.damage[op.entity.id]
         if any(isinstance(op, Commit) and op.entity.id in self.poison for op in ops):
             raise StoreUnavailable("this operation cannot be stored", applied="no")
         return await super().execute(ops)
@@ -368,6 +373,17 @@ async def test_two_operations_that_fail_fail_only_their_callers(bad: list[int]) 
     results = await fifty(gate)
     failed = [n for n, result in enumerate(results) if isinstance(result, BaseException)]
     assert failed == bad
+
+
+@pytest.mark.parametrize("error", [SchemaError("it is damaged"), StoreUnavailable("it is away")])
+async def test_one_damaged_entity_fails_only_those_who_read_it(error: Exception) -> None:
+    gate = Gate()
+    gate.damage = {"t7": error}
+    coalescer = Coalescer(gate)
+    tasks = await begin(*(coalescer.execute([fetch(f"t{n}")]) for n in range(-1, 20)))
+    await gate.open_up()
+    results = await asyncio.gather(*tasks[1:], return_exceptions=True)
+    assert [n for n, result in enumerate(results) if isinstance(result, Exception)] == [7]
 
 
 async def test_a_dead_store_is_not_asked_once_a_caller() -> None:

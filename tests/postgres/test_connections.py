@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import threading
 import time
 from collections.abc import Callable, Generator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -16,6 +18,7 @@ from servers.postgres import PostgresServer
 
 import stateward
 from postgres.conftest import make_blocking, make_engine
+from stateward import Policy
 from stateward.engines.postgres import engine as engine_module
 from stateward.engines.postgres.driver import bounded
 from stateward.engines.postgres.failures import Unanswered
@@ -457,3 +460,19 @@ def test_a_database_that_does_not_exist_says_so(server: PostgresServer) -> None:
     engine = make_blocking(server.database("nothing"))
     with pytest.raises((StoreUnavailable, SchemaError), match="nothing"):
         engine.open()
+
+
+async def test_a_busy_thread_pool_of_the_application_holds_up_no_connection(url: str) -> None:
+    """The first call connects, and reads what says who we are."""
+    free = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.get_running_loop().set_default_executor(pool)
+        busy = asyncio.create_task(asyncio.to_thread(free.wait))
+        try:
+            policy = Policy(read_timeout=15.0, write_timeout=15.0, threads="raise")
+            async with asyncio.timeout(60), stateward.open(url, policy=policy) as store:
+                assert (await store.thread("s-1").load()).messages == []
+                assert (await store.thread("s-1").append({"n": 1})).status == "stored"
+        finally:
+            free.set()
+            await busy

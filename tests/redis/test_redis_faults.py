@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -17,13 +19,14 @@ from servers.redis import RedisServer, running
 from servers.redis_cluster import RedisCluster
 
 import stateward
+import stateward.sync
 from stateward.engines.redis.client.pool import MOST
 from stateward.engines.redis.describe import description_of
 from stateward.engines.redis.engine import RedisEngine
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import parse
-from stateward.errors import StoreUnavailable
+from stateward.errors import SchemaError, StoreUnavailable
 from stateward.layers.policy import Policy
 from stateward.ops import (
     Append,
@@ -627,3 +630,48 @@ async def test_no_connection_is_lost_by_failures_and_cancellations(valkey: Redis
         for connection in lent:
             assert await connection.ask(("PING",)) == [b"PONG"]
             pool.give_back(connection)
+
+
+# --- keys that somebody removed ---------------------------------------------------------
+
+
+def damaged(server: RedisServer, namespace: str) -> list[str]:
+    """Threads, of one of which somebody has deleted a key by hand; that one is the eighth."""
+    ids = [f"t{n}" for n in range(20)]
+    with stateward.sync.open(server.url, namespace=namespace, spill=False) as store:
+        for id in ids:
+            store.thread(id).append({"said": id})
+    _, log, *_ = keys_of(Entity(namespace, "thread", ids[7])).own
+    assert server.ask("DEL", log) == b":1\r\n"
+    return ids
+
+
+async def test_one_damaged_thread_fails_only_those_who_read_it(valkey: RedisServer) -> None:
+    ids = await asyncio.to_thread(damaged, valkey, "damaged")
+    async with stateward.open(valkey.url, namespace="damaged", spill=False) as store:
+        reads = (store.thread(id).load() for id in ids)
+        found = await asyncio.gather(*reads, return_exceptions=True)
+    assert [id for id, each in zip(ids, found, strict=True) if isinstance(each, Exception)] == [
+        "t7"
+    ]
+    assert isinstance(found[7], SchemaError)
+
+
+def test_one_damaged_thread_fails_only_the_threads_that_read_it(valkey: RedisServer) -> None:
+    ids = damaged(valkey, "damaged-too")
+    start = threading.Barrier(len(ids))
+    with (
+        stateward.sync.open(valkey.url, namespace="damaged-too", spill=False) as store,
+        ThreadPoolExecutor(len(ids)) as pool,
+    ):
+
+        def read(id: str) -> Exception | None:
+            start.wait()
+            try:
+                assert store.thread(id).load().messages == [{"said": id}]
+            except SchemaError as error:
+                return error
+            return None
+
+        failed = list(pool.map(read, ids))
+    assert [id for id, error in zip(ids, failed, strict=True) if error] == ["t7"]

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from stateward.observe.metrics import quantile
 
 _LINE = re.compile(r'([\w:]+)(?:\{((?:[^"}]|"(?:[^"\\]|\\.)*")*)\})?\s+(\S+)')
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class TextSample(NamedTuple):

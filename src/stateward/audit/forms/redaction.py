@@ -10,12 +10,15 @@ import msgspec
 
 from stateward.audit.report import Report
 
-_AUTHORITY: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*://)(?P<where>[^\s/?#\"'<>`]+)")
+# A scheme that could be of any length would be looked for to the end from each of its letters.
+_AUTHORITY: Final = re.compile(
+    r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]{0,63}://)(?P<where>[^\s/?#\"'<>`]+)"
+)
 _PARAMETER: Final = re.compile(
     r"(?P<before>\b(?:host|hostaddr|hostname)=)(?P<where>[^\s&;\"'<>`]+)", re.IGNORECASE
 )
 _IPV4: Final = re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)")
-_IPV6: Final = re.compile(r"\[[0-9A-Fa-f:.%]*:[0-9A-Fa-f:.%]*\]")
+_IPV6: Final = re.compile(r"\[[0-9A-Fa-f.%]*:[0-9A-Fa-f:.%]*\]")
 _HOST_KEYS: Final = {"host", "hosts", "hostname", "hostnames", "node", "nodes", "fqdn", "address"}
 _WORDS: Final = {
     "verdict",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import islice
 
 import msgspec
@@ -12,18 +13,30 @@ from stateward.ops import Entry, Fetched, Log
 
 def whole_log(log: Log, cell: Cell, now: float) -> list[Entry]:
     """The entries with all that a restore needs, and what is left of those that are gone."""
-    upto = cell.version if log.upto is None else log.upto
-    found = {seq: entry for seq, entry in cell.entries.items() if log.after < seq <= upto}
-    for stamp in cell.stamps:
-        seq, key = stamp.last, stamp.key
-        if not log.after < seq <= upto:
+    if log.first == 0:
+        return []
+    upto = cell.version if log.upto is None else min(log.upto, cell.version)
+    place = bisect_right(cell.stamps, log.after, key=lambda stamp: stamp.last)
+    ends = islice(cell.stamps, place, None)  # from there on: a page costs what is in it
+    end = next(ends, None)
+    found: list[Entry] = []
+    while end is not None and end.last <= min(cell.base, upto) and len(found) != log.first:
+        if end.key is not None and is_remembered(end, cell, now):
+            found.append(Entry(end.last, end.at, "", end.op, end.key, end.digest))
+        end = next(ends, None)
+    for seq in range(max(log.after, cell.base) + 1, upto + 1):
+        if len(found) == log.first:
+            break
+        entry = cell.entries.get(seq)
+        if end is None or end.last != seq:
+            found += () if entry is None else (entry,)
             continue
-        known = seq > cell.base or (key is not None and is_remembered(stamp, cell, now))
-        if seq in found:
-            found[seq] = msgspec.structs.replace(found[seq], digest=stamp.digest)
-        elif known:
-            found[seq] = Entry(seq, stamp.at, "", stamp.op, key, stamp.digest)
-    return [found[seq] for seq in sorted(found)][: log.first]
+        if entry is not None:
+            found.append(msgspec.structs.replace(entry, digest=end.digest))
+        else:
+            found.append(Entry(seq, end.at, "", end.op, end.key, end.digest))
+        end = next(ends, None)
+    return found
 
 
 def with_log(fetched: Fetched, log: Log, cell: Cell, now: float) -> Fetched:

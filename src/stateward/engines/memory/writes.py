@@ -200,8 +200,11 @@ def restore_entries(entries: tuple[Entry, ...], cell: Cell) -> None:
     """These numbers, from the first to the last, and no others between them."""
     numbers = range(entries[0].seq, entries[-1].seq + 1)
     cell.keys = dict(cell.keys)
-    cell.entries = {seq: e for seq, e in cell.entries.items() if seq not in numbers}
-    cell.stamps = [stamp for stamp in cell.stamps if stamp.last not in numbers]
+    last = next(reversed(cell.entries), 0)
+    behind = last < numbers[0] and (not cell.stamps or cell.stamps[-1].last < numbers[0])
+    if not behind:  # otherwise each part of a long log would touch all that came before it
+        cell.entries = {seq: e for seq, e in cell.entries.items() if seq not in numbers}
+        cell.stamps = [stamp for stamp in cell.stamps if stamp.last not in numbers]
     for entry, following in zip(entries, (*entries[1:], None), strict=True):
         if entry.body:
             cell.entries[entry.seq] = msgspec.structs.replace(entry, digest=None)
@@ -210,5 +213,6 @@ def restore_entries(entries: tuple[Entry, ...], cell: Cell) -> None:
             cell.stamps.append(stamp)
         if entry.key is not None:
             cell.keys[entry.key] = stamp
-    cell.entries = dict(sorted(cell.entries.items()))
-    cell.stamps.sort(key=lambda stamp: stamp.last)
+    if not behind:
+        cell.entries = dict(sorted(cell.entries.items()))
+        cell.stamps.sort(key=lambda stamp: stamp.last)

@@ -26,13 +26,13 @@ RETRIED = (errors.DeadlockDetected, errors.SerializationFailure)
 # A refused connection has no code, only words: those of the server, of libpq and of poolers.
 REFUSED = re.compile(
     "authentication failed|no password supplied|pg_hba.conf|no such (?:user|database)"
-    '|(?:role|database) ".*" does not exist'
+    '|(?:role|database) "(?:(?!(?:role|database) ").)*" does not exist'
 )
 
 # The same where TLS does not come about; whether a file is missing here or a name does not fit.
 CERTIFICATE = re.compile(
     "certificate|alert unknown ca|private key|server does not support SSL|requires? SSL"
-    "|could not load.*SSL|weak sslmode"
+    "|could not load(?:(?!could not load).)*SSL|weak sslmode"
 )
 
 
