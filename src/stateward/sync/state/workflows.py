@@ -256,12 +256,15 @@ class Workflow:
         try:
             signals = run.untaken(version)
         except (*OF_THE_STORE, Reset) as error:  # that it has completed is recorded
-            extra = {"workflow": self.id, "error": type(error).__name__}
-            logger.warning("workflow_signals_not_read", extra=extra)
+            logger.warning(
+                "workflow_signals_not_read",
+                extra={"workflow": self.id, "error": type(error).__name__},
+            )
             return
         if signals:
-            extra = {"workflow": self.id, "signals": signals}
-            logger.warning("workflow_signals_not_taken", extra=extra)
+            logger.warning(
+                "workflow_signals_not_taken", extra={"workflow": self.id, "signals": signals}
+            )
 
     def _enter(self) -> Run:
         """Create it, take it over, or open it for replay."""
