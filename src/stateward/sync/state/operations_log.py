@@ -202,7 +202,8 @@ class OperationsLog:
         The rest is verified from the hash of the last removed entry. Raises `InvalidInput` if the
         chain is broken, so that the evidence is not removed.
         """
-        if not isinstance(before, datetime) or before.tzinfo is None:
+        given: Any = before
+        if not isinstance(given, datetime) or given.tzinfo is None:
             raise InvalidInput(
                 "before is a datetime with its time zone, e.g. datetime.now(UTC) - "
                 f"timedelta(days=90), not {shown(before)}"
