@@ -33,6 +33,22 @@ def is_open_to_all(directory: str) -> bool:
         return False  # it is not there yet; whoever cannot read it will hear of it
 
 
+def open_to_others(directory: str) -> tuple[str, str] | None:
+    """How accounts other than this one and root may put files there, and what ends that."""
+    if sys.platform == "win32":
+        return None
+    try:
+        found = os.stat(directory)
+    except OSError:
+        return None  # as above
+    if found.st_uid not in (0, os.geteuid()):
+        return f"belongs to another account (uid {found.st_uid})", "chown it"
+    if found.st_mode & stat.S_IWOTH:
+        return "is writable by everyone", "chmod o-w it"
+    # Also a group with this one account in it: who else is in it, or will be, cannot be known.
+    return ("is writable by its group", "chmod g-w it") if found.st_mode & stat.S_IWGRP else None
+
+
 if sys.platform == "win32":
     import msvcrt
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
+from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import stateward
 from conformance.state.methods import METHODS
-from conformance.state.numbers import COUNTS, NUMBERS
+from conformance.state.numbers import COUNTS, MADE, MAY_BE_OVER, NUMBERS, wrong
+from stateward.errors import InvalidInput
 from stateward.state.documents import DocumentHandle
 from stateward.state.effects import Effect
 from stateward.state.journals import Journal
@@ -102,7 +110,7 @@ def test_every_public_method_is_in_the_table_or_only_reads() -> None:
     assert public(DocumentHandle) == public(Documents) - {"list", "document"}
 
 
-NUMERIC = re.compile(r"\b(int|float|Position|Retention)\b")
+NUMERIC = re.compile(r"\b(int|float|Position|Retention|datetime|timedelta)\b")
 # What is no number of the caller's: a function that counts; the name of a reducer's version; or
 # a number that is looked at by others on the way: `User.update` and `patch` take those of `update`.
 OTHER = {
@@ -114,13 +122,72 @@ OTHER = {
     "Journal.fold version",
     "Journal.snapshot version",
 }
+# Named by what takes them, and made by the store alone.
+GIVEN_BACK = {"AlarmEvent", "Cursor", "Lock", "Thread"}
+
+
+def parameters(function: Any) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())
+
+
+def numeric(function: Any) -> set[str]:
+    """The names of the parameters that may be numbers."""
+    return {each.name for each in parameters(function) if NUMERIC.search(str(each.annotation))}
+
+
+def functions() -> dict[str, Any]:
+    """All that anybody may call, by the name that it has in the table."""
+    classes = (*CLASSES.values(), DocumentHandle)
+    methods = {
+        f"{cls.__name__}.{name}": getattr(cls, name)
+        for cls in classes
+        for name in public(cls) - {"vars"}
+    }
+    return {"open": stateward.open, **methods}
+
+
+def options() -> dict[str, type]:
+    """The classes of what may be passed to them, e.g. a `Policy`."""
+    given = [each for call in functions().values() for each in parameters(call)]
+    named = set(re.findall(r"\w+", " ".join(str(each.annotation) for each in given)))
+    public = named & set(stateward.__all__) - GIVEN_BACK
+    found = {name: getattr(stateward, name) for name in public}
+    return {
+        name: cls
+        for name, cls in found.items()
+        if inspect.isclass(cls) and cls.__module__ != "stateward.records"  # what is given back
+    }
 
 
 def test_every_number_a_caller_may_give_is_tried_at_its_edges() -> None:
-    there = set()
-    for cls in (Store, Thread, Turn, DocumentHandle, User, Journal, OperationsLog):
-        for name in public(cls) - {"vars"}:
-            for parameter in inspect.signature(getattr(cls, name)).parameters.values():
-                if NUMERIC.search(str(parameter.annotation)):
-                    there.add(f"{cls.__name__}.{name} {parameter.name}")
-    assert there - OTHER == (COUNTS | NUMBERS).keys()
+    given = {**functions(), **options()}
+    there = {f"{name} {number}" for name, call in given.items() for number in numeric(call)}
+    assert there - OTHER == COUNTS.keys() | NUMBERS.keys() | MADE.keys()
+
+
+BELOW = st.integers(max_value=-1) | st.floats(max_value=-1e-300)
+TOO_MUCH = st.integers(min_value=2**63) | st.floats(min_value=1e12)
+
+
+@pytest.mark.soak
+def test_no_number_that_means_nothing_is_taken() -> None:
+    store = stateward.open("memory://", heartbeat=None, spill=False)
+    with asyncio.Runner() as runner:
+        runner.run(store.thread("t").append({"n": 1}))
+
+        @settings(max_examples=20_000)
+        @given(st.sampled_from(sorted(COUNTS | NUMBERS)), st.data())
+        def refused(name: str, data: st.DataObject) -> None:
+            numbers = st.sampled_from(wrong(name))
+            numbers = numbers if name in MAY_BE_OVER else numbers | BELOW
+            number = data.draw(numbers if name in COUNTS else numbers | TOO_MUCH)
+
+            async def call() -> None:
+                await (COUNTS | NUMBERS)[name](store, number)
+
+            with pytest.raises(InvalidInput):
+                runner.run(call())
+
+        refused()
+        assert runner.run(store.thread("t").load()).version == 1
+        runner.run(store.close())

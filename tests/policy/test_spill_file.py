@@ -346,10 +346,42 @@ def test_a_file_that_another_account_wrote_is_not_adopted(
     assert backlog(tmp_path).adopt() == 1
 
 
-def test_a_directory_that_everybody_may_write_to_is_refused(tmp_path: Path) -> None:
-    tmp_path.chmod(0o1777)
-    for spill in (str(tmp_path), Spill(str(tmp_path))):
-        with pytest.raises(InvalidInput, match="is writable by everyone"):
+@pytest.mark.parametrize(
+    ("mode", "why", "mends"),
+    [
+        (0o1777, "is writable by everyone", "chmod o-w"),
+        (0o702, "is writable by everyone", "chmod o-w"),
+        (0o775, "is writable by its group", "chmod g-w"),
+        (0o2770, "is writable by its group", "chmod g-w"),
+    ],
+)
+def test_a_directory_that_others_may_write_to_is_refused(
+    tmp_path: Path, mode: int, why: str, mends: str
+) -> None:
+    tmp_path.chmod(mode)
+    for spill in (str(tmp_path), tmp_path, Spill(str(tmp_path))):
+        with pytest.raises(InvalidInput, match=rf"{why}.*{mends} it"):
             stateward.open("memory://", spill=spill)
-    tmp_path.chmod(0o775)
-    stateward.open("memory://", spill=str(tmp_path))
+    tmp_path.chmod(mode & ~0o022)
+    stateward.open("memory://", spill=tmp_path)
+
+
+def test_a_directory_of_another_account_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid() == 0:  # root may read what belongs to anybody, and give it away
+        os.chown(tmp_path, 4711, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: 4711)  # as another account finds it
+    with pytest.raises(InvalidInput, match=r"belongs to another account .*chown it"):
+        stateward.open("memory://", spill=tmp_path)
+
+
+def test_what_the_product_makes_is_taken_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        keep(backlog(tmp_path / "a" / "spill"), 1)
+    finally:
+        os.umask(before)
+    assert list((tmp_path / "a" / "spill").glob("*.spill"))
+    stateward.open("memory://", spill=tmp_path / "a" / "spill")

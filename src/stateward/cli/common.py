@@ -139,8 +139,9 @@ class Screen(NamedTuple):
 def numbers(option: str, text: str, most: int) -> list[int]:
     """What an option like 1,10,100 lists."""
     parts = text.split(",")
-    if not all(part.isdigit() and 1 <= int(part) <= most for part in parts):
-        raise InvalidInput(f"{option} must be numbers like 1,10,100, up to {most:,}, not {text!r}")
+    if not all(re.fullmatch("[0-9]{1,9}", part) and 1 <= int(part) <= most for part in parts):
+        said = f"{text[:40]}…" if len(text) > 40 else text
+        raise InvalidInput(f"{option} must be numbers like 1,10,100, up to {most:,}, not {said!r}")
     return [int(part) for part in parts]
 
 

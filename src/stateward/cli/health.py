@@ -51,7 +51,12 @@ def _ask(url: EngineURL, namespace: str, replica: str | None, replicas: str | No
     names = None if replicas is None else replicas.split(",")
     # Not `with`: entering would raise what health() reports.
     store = sync.open(
-        looking(url).text, namespace=namespace, replica=replica, replicas=names, heartbeat=None
+        looking(url).text,
+        namespace=namespace,
+        replica=replica,
+        replicas=names,
+        spill=False,  # what a dead process kept is for one that works to store
+        heartbeat=None,
     )
     try:
         refuse_missing(url)

@@ -13,6 +13,7 @@ from stateward import sync
 from stateward.cli.common import OK
 from stateward.cli.tables import table
 from stateward.cli.verbs import open_to_look
+from stateward.codec import MOST
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.options import UNSAID
@@ -24,8 +25,8 @@ from stateward.why.records import Sign
 
 def show_repeats(url: EngineURL, options: argparse.Namespace) -> int:
     """Look through stored threads for what agents asked or did again."""
-    if options.last < 1:
-        raise InvalidInput("--last must be at least 1")
+    if not 1 <= options.last <= MOST:
+        raise InvalidInput(f"--last must be at least 1, not {options.last}")
     with closing(open_to_look(url, options.namespace)) as store:
         return _repeats(store, options, url.safe)
 

@@ -14,6 +14,7 @@ import msgspec
 from stateward import sync
 from stateward.cli.common import OK
 from stateward.cli.tables import table
+from stateward.codec import MOST
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput, StatewardError
 from stateward.observe import catalogue as names
@@ -29,8 +30,11 @@ def watch(url: EngineURL, options: argparse.Namespace) -> int:
     """Until Ctrl-C, or `--times`. Each look asks the store something, as an agent would."""
     if not 0.1 <= options.every <= 3600:
         raise InvalidInput(f"--every must be from 0.1 to 3600 seconds, not {options.every:g}")
+    if options.times is not None and not 1 <= options.times <= MOST:
+        raise InvalidInput(f"--times must be at least 1, not {options.times}")
     looks = 0
-    with sync.open(url.text, namespace=options.namespace, heartbeat=None) as store:
+    namespace = options.namespace
+    with sync.open(url.text, namespace=namespace, spill=False, heartbeat=None) as store:
         while options.times is None or looks < options.times:
             if looks:
                 time.sleep(options.every)

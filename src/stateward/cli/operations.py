@@ -24,7 +24,7 @@ from stateward.cli.common import (
 )
 from stateward.cli.tables import cell, table
 from stateward.cli.verbs import Deed, Verb, changed, opened
-from stateward.codec import encode
+from stateward.codec import MOST, encode
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 from stateward.files import WholeFile
@@ -89,7 +89,7 @@ def _list(options: argparse.Namespace) -> int:
     url = parse(options.url)
     if not 1 <= options.last <= 1000:
         raise InvalidInput(f"--last must be from 1 to 1000, not {options.last}")
-    if options.before is not None and options.before < 1:
+    if options.before is not None and not 1 <= options.before <= MOST:
         raise InvalidInput(f"--before must be the number of an entry, not {options.before}")
     target = None if options.target is None else _target(options.target)
     with opened(url, options.namespace) as store:

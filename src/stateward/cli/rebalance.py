@@ -12,7 +12,7 @@ import msgspec
 from stateward.cli.common import FAILED, OK, ProgressLine, add_by, add_namespace, complain, who
 from stateward.cli.kept_turns import KeptTurns
 from stateward.cli.verbs import Deed, logged, opened
-from stateward.codec import check_id
+from stateward.codec import check_id, check_span
 from stateward.engine import SyncEngine
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
@@ -62,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    check_span(options.wait, "--wait")
     groups = (options.staying, options.joining, options.leaving)
     staying, joining, leaving = ([_named(text) for text in group] for group in groups)
     stores = _once([*staying, *joining, *leaving])

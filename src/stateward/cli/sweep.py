@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
     entities = rows = 0
     more = True
-    store = sync.open(looking(url).text, heartbeat=None)
+    store = sync.open(looking(url).text, spill=False, heartbeat=None)
     refuse_missing(url)
     with store, ProgressLine() as progress, _Stop() as stop:
         while more and not stop.asked:

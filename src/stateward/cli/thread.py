@@ -17,7 +17,7 @@ from stateward.cli.common import OK, Screen, add_care, add_words, store_and_word
 from stateward.cli.listings import holder_of, moment_of, plain, threads
 from stateward.cli.transcript import ThreadPage, numbered, transcript
 from stateward.cli.verbs import Deed, Verb, changed, list_verb, opened, refuse_unknown
-from stateward.codec import check_id, decode, encode
+from stateward.codec import MOST, check_id, decode, encode
 from stateward.context.compaction import SUMMARY, as_summary, kept
 from stateward.errors import InvalidInput
 from stateward.files import WholeFile
@@ -91,7 +91,7 @@ def _show(options: argparse.Namespace) -> int:
     url, (id,) = store_and_words(options, "which thread")
     if not 1 <= options.last <= 1000:
         raise InvalidInput(f"--last must be from 1 to 1000, not {options.last}")
-    if options.before is not None and options.before < 1:
+    if options.before is not None and not 1 <= options.before <= MOST:
         raise InvalidInput(f"--before must be the number of a message, not {options.before}")
     with opened(url, options.namespace) as store:
         page = _page(store, check_id(id, "a thread"), options)

@@ -44,6 +44,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if find_spec("uvicorn") is None:
         raise InvalidInput("the dashboard needs uvicorn: pip install 'stateward[server]'")
+    if not 0 <= options.port <= 65_535:
+        raise InvalidInput(f"--port must be from 0 (any free one) to 65535, not {options.port}")
     url = parse(options.url)
     refuse_missing(url)
     store = stateward.open(looking(url).text, spill=False, heartbeat=None)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 from msgspec import Struct
 from msgspec.json import encode as encode_json
 
+from stateward.codec import MOST, shown
 from stateward.errors import InvalidInput
 from stateward.observe.counters import Counters
 
@@ -52,14 +53,16 @@ class Alarm(Struct, frozen=True):
     slow: float = 0.1
 
     def __post_init__(self) -> None:
-        if type(self.suppressed) is not int or self.suppressed < 1:
+        if type(self.suppressed) is not int or not 1 <= self.suppressed <= MOST:
             raise InvalidInput(
-                f"Alarm.suppressed is a whole number of at least 1, not {self.suppressed!r}"
+                f"Alarm.suppressed is a whole number from 1 to {MOST}, not {shown(self.suppressed)}"
             )
         for name in ("seconds", "slow"):
-            value = getattr(self, name)
-            if type(value) not in (int, float) or not value > 0:
-                raise InvalidInput(f"Alarm.{name} is in seconds above 0, not {value!r}")
+            value: Any = getattr(self, name)
+            if type(value) not in (int, float) or not 0 < value < 1e9:
+                raise InvalidInput(
+                    f"Alarm.{name} is in seconds above 0, e.g. 60, not {shown(value)}"
+                )
         if type(self.hook) is str:
             if not self.hook.startswith(("https://", "http://")):
                 raise InvalidInput("Alarm.hook is a function or a URL that begins with https://")

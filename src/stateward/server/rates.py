@@ -33,8 +33,8 @@ class RateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         if self.rate is None and self.burst is not None:
             raise InvalidInput("burst needs a rate")
-        if self.streams is not None and self.streams < 1:
-            raise InvalidInput(f"streams is a number from 1, not {self.streams}")
+        if self.streams is not None and not 1 <= self.streams <= 1_000_000:
+            raise InvalidInput(f"streams is a number from 1 to 1,000,000, not {self.streams}")
         rate_of(self.rate, self.burst)
 
     @property
@@ -49,7 +49,7 @@ def rate_of(per_second: float | None, burst: int | None) -> Rate | None:
     if not (isfinite(per_second) and 0.001 <= per_second <= 1_000_000):
         raise InvalidInput(f"a rate must be at least 0.001 requests per second, not {per_second:g}")
     if burst is not None and not 1 <= burst <= 1_000_000:
-        raise InvalidInput(f"a burst is a number of requests from 1, not {burst}")
+        raise InvalidInput(f"a burst is a number of requests from 1 to 1,000,000, not {burst}")
     return Rate(per_second, burst or max(1, ceil(per_second)))
 
 

@@ -44,7 +44,9 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InvalidInput("--insecure-local only works on this machine: leave out --host")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidInput("--tls-cert and --tls-key belong together")
-        if self.largest_body < 1024 or self.body_seconds <= 0:
+        if not 0 <= self.port <= 65_535:
+            raise InvalidInput(f"port is from 0 (any free one) to 65535, not {self.port}")
+        if self.largest_body < 1024 or not 0 < self.body_seconds < 1e9:
             raise InvalidInput("largest_body is at least 1024 bytes, and body_seconds above 0")
         if not 1 <= self.stop_seconds <= 3600:
             raise InvalidInput(f"stop_seconds is from 1 to 3600, not {self.stop_seconds}")

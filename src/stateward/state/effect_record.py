@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from stateward.codec import Limits, canonical, decode, encode, encode_value, shown
+from stateward.codec import MOST, Limits, canonical, decode, encode, encode_value, shown
 from stateward.errors import (
     EffectUnknown,
     InvalidInput,
@@ -235,8 +235,10 @@ def effect_info(found: Found, *, unheld: bool = False) -> EffectInfo:
 
 def check_options(options: EffectOptions) -> None:
     """Refuse what cannot be meant."""
-    if type(options.attempts) is not int or options.attempts < 1:
-        raise InvalidInput(f"attempts is a number of at least 1, not {shown(options.attempts)}")
+    if type(options.attempts) is not int or not 1 <= options.attempts <= MOST:
+        raise InvalidInput(
+            f"attempts is a whole number from 1 to {MOST}, not {shown(options.attempts)}"
+        )
     if options.reconcile is not None and not callable(options.reconcile):
         raise InvalidInput(
             "reconcile is a function that is given what was intended and answers Done(result), "

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.codec import (
+    MOST,
     Limits,
     check_count,
     check_id,
@@ -19,6 +20,7 @@ from stateward.codec import (
     decode,
     encode,
     encode_value,
+    shown,
 )
 from stateward.errors import InvalidInput
 from stateward.kinds import TASK, WORKFLOW
@@ -100,7 +102,8 @@ def check_spec(spec: ScheduleSpec) -> Cron:
     if check_count(spec.at_most, "at_most") > MOST_AT_ONCE:
         raise InvalidInput(f"at_most= is at most {MOST_AT_ONCE:,}, not {spec.at_most!r}")
     check_span(spec.grace, "grace")
-    check_count(spec.attempts, "attempts")
+    if check_count(spec.attempts, "attempts") < spec.attempts:
+        raise InvalidInput(f"attempts is at most {MOST}, not {shown(spec.attempts)}")
     if spec.retain is not None and spec.retain < SHORTEST_RETENTION:
         raise InvalidInput(
             "retain= of a schedule is an hour or more: a tick that is forgotten could run again"

@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
-from stateward.codec import check_span, check_time, check_ttl, decode, encode
+from stateward.codec import MOST, check_span, check_time, check_ttl, decode, encode, shown
 from stateward.errors import (
     InvalidInput,
     KeyReusedError,
@@ -99,8 +99,10 @@ class TaskRun:
         check_ttl(options.ttl)
         if options.wait is not None:
             check_span(options.wait, "wait")
-        if type(options.attempts) is not int or options.attempts < 1:
-            raise InvalidInput(f"attempts is a number of at least 1, not {options.attempts!r}")
+        if type(options.attempts) is not int or not 1 <= options.attempts <= MOST:
+            raise InvalidInput(
+                f"attempts is a whole number from 1 to {MOST}, not {shown(options.attempts)}"
+            )
         self._call = call_of(function, args, kwargs, options.fingerprint, scope.limits)
 
     async def run(self) -> Any:

@@ -17,6 +17,7 @@ from stateward.audit.safety.probe import Stop
 from stateward.audit.servers.choice import KINDS, read_settings
 from stateward.cli import common
 from stateward.cli.common import chosen, command_line, numbers
+from stateward.codec import MOST
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
@@ -93,9 +94,9 @@ def asked_for(
     if options.conversations is not None:
         given["conversations"] = numbers("--conversations", options.conversations, 100_000)
     sizes = sizes_of(options.profile, config.sizes, given)
-    if not 1 <= sizes.replicas <= 64 or sizes.rate <= 0 or sizes.duration <= 0:
+    if not 1 <= sizes.replicas <= 64 or not 0 < sizes.rate < MOST or not 0 < sizes.duration < MOST:
         raise InvalidInput("--replicas must be from 1 to 64; --rate and --duration must be above 0")
-    if options.abort_after_ms <= 0 or options.abort_lag_mb <= 0:
+    if not 0 < options.abort_after_ms < MOST or not 0 < options.abort_lag_mb < MOST:
         raise InvalidInput("--abort-after-ms and --abort-lag-mb must be above 0")
     seed = options.seed if options.seed is not None else random.SystemRandom().randrange(1, 10**6)
     return AuditOptions(

@@ -24,7 +24,7 @@ from msgspec import Struct
 
 from stateward.engine import GRACE
 from stateward.errors import InvalidInput
-from stateward.files import is_open_to_all, lock, private_folder
+from stateward.files import lock, open_to_others, private_folder
 from stateward.ops import Entity
 
 logger = logging.getLogger("stateward.spill")
@@ -70,10 +70,11 @@ def chosen_spill(spill: Spill | str | os.PathLike[str] | bool | None) -> Spill |
     if isinstance(spill, str | os.PathLike):
         spill = Spill(os.fspath(spill))
     if isinstance(spill, Spill):
-        if spill.path is not None and is_open_to_all(spill.path):
+        found = None if spill.path is None else open_to_others(spill.path)
+        if found is not None:
             raise InvalidInput(
-                f"{spill.path!r} is writable by everyone, so its contents may be forged: chmod "
-                f"o-w it, or name a new directory for spill= (or {ENV})"
+                f"{spill.path!r} {found[0]}, so its contents may be forged or removed: {found[1]}, "
+                f"or name a new directory for spill= (or {ENV})"
             )
         return spill
     raise InvalidInput(

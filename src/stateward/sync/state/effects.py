@@ -35,7 +35,6 @@ from stateward.kinds import EFFECT, THREAD, effect_of, effect_parts, effects_of
 from stateward.layers.leases.held_sync import HeldLease
 from stateward.observe.counters import count_effect
 from stateward.ops import (
-    NOWHERE,
     Absent,
     Acquire,
     Applied,
@@ -55,6 +54,7 @@ from stateward.ops import (
     Held,
     Lease,
     List,
+    Listed,
     NotYours,
     Outcome,
     Put,
@@ -340,14 +340,21 @@ class Effect:
 
     def info(self) -> EffectInfo | None:
         """Return what is known about the effect; None if it does not exist."""
-        # Nothing is written: who refuses knows, by the engine's clock, whether somebody has it.
-        outcome = self._handle.commit((NOT_BEGUN,), (Unheld(), NOWHERE), reading=READING)
-        if not isinstance(outcome, Held | Conflict):
-            refuse(outcome, self._handle.entity)
-        if not outcome.head.exists:
+        scope, entity = self._handle.scope, self._handle.entity
+        fetched = self._handle.fetch(documents=READING)
+        head = fetched.head
+        if not head.exists:
             return None
-        found = Found(self._handle.entity, outcome.head, outcome.values)
-        return effect_info(found, unheld=isinstance(outcome, Conflict))
+        if head.status == INTENDED and head.due is not None:
+            # Whether somebody has it, the engine's clock knows: what it lists as due, nobody has.
+            before = encode([head.due, EFFECT, entity.id[:-1]], "a cursor")
+            due = List(scope.namespace, EFFECT, prefix=entity.id, due=True, after=before)
+            (page,) = scope.execute((replace(due, documents=READING, limit=1),))
+            assert isinstance(page, Listed)
+            for found in page.entities:
+                if found.entity == entity:
+                    return effect_info(found, unheld=True)
+        return effect_info(Found(entity, head, fetched.documents))
 
     def resolve(
         self,

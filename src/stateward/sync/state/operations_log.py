@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
-from stateward.codec import canonical, check_count, encode
+from stateward.codec import canonical, check_count, encode, shown
 from stateward.errors import InvalidInput, StatewardError, StoreFull, StoreUnavailable
 from stateward.kinds import OPERATIONS
 from stateward.observe.correlation import correlation_id
@@ -202,8 +202,12 @@ class OperationsLog:
         The rest is verified from the hash of the last removed entry. Raises `InvalidInput` if the
         chain is broken, so that the evidence is not removed.
         """
-        if before.tzinfo is None:
-            raise InvalidInput(f"a time needs its time zone, e.g. datetime.now(UTC), not {before}")
+        given: Any = before
+        if not isinstance(given, datetime) or given.tzinfo is None:
+            raise InvalidInput(
+                "before is a datetime with its time zone, e.g. datetime.now(UTC) - "
+                f"timedelta(days=90), not {shown(before)}"
+            )
         until = before.timestamp()
         while True:
             fetched = self._handle.fetch(documents=(BASE,))

@@ -12,7 +12,16 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple, overload
 
-from stateward.codec import check_id, check_seconds, decode, encode_document, encode_value
+from stateward.codec import (
+    MOST,
+    check_id,
+    check_seconds,
+    check_time,
+    decode,
+    encode_document,
+    encode_value,
+    shown,
+)
 from stateward.errors import InvalidInput, StatewardError, WorkflowCancelled
 from stateward.kinds import WORKFLOW
 from stateward.layers.leases.held_sync import HeldLease
@@ -140,8 +149,8 @@ class Run:
         that the workflow handles is recorded as well: each replay raises an exception of the same
         class, with the same text, without running the function again.
         """
-        if type(retries) is not int or retries < 0:
-            raise InvalidInput(f"retries is a number of at least 0, not {retries!r}")
+        if type(retries) is not int or not 0 <= retries <= MOST:
+            raise InvalidInput(f"retries is a whole number from 0 to {MOST}, not {shown(retries)}")
         if timeout is not None and check_seconds(timeout, "timeout") <= 0:
             raise InvalidInput(f"timeout is a number of seconds above 0, not {timeout!r}")
         id_ = self._names.number(name)
@@ -245,6 +254,13 @@ class Run:
             raise InvalidInput("sleep takes seconds or until=, one of them")
         if seconds is not None:
             check_seconds(seconds, "sleep")
+        if until is not None:
+            if not isinstance(until, datetime):
+                raise InvalidInput(
+                    f"until is a datetime, e.g. datetime(2027, 1, 31, tzinfo=UTC), not "
+                    f"{shown(until)}; for a number of seconds: sleep(seconds)"
+                )
+            check_time(until, "until")
         name = "sleep" if name is None else f"sleep {check_id(name, 'the name of a sleep')}"
         id_ = self._names.number(name)
         if id_ not in self._record.waits:
