@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if "redis" in options.engine:
             _measure_redis(folder, options, report)
         if "postgres" in options.engine:
-            _measure_postgres(options, report)
+            _measure_postgres(folder, options, report)
         if "sqlite" in options.engine:
             _measure_sqlite(folder, options, report)
         if "langgraph" in options.only:
@@ -71,11 +71,7 @@ def _measure_sqlite(folder: Path, options: argparse.Namespace, report: Report) -
     cells = _cells(lambda population: Files(folder, SQLITE, population), SQLITE, options)
     report.cells += cells
     report.rows += rows_of(cells)
-    if "coordination" in options.only:
-        _say("run-once tasks and workflow steps")
-        calls = 30 if options.quick else 100
-        measured = coordination.measure(folder, rounds=options.rounds, calls=calls)
-        report.rows += rows_of_coordination(measured)
+    _measure_coordination("sqlite", folder, options, report)
     if "processes" in options.only:
         _say("four processes on one file")
         races = processes.race(folder, SQLITE.fill, rounds=options.rounds, turns=options.turns)
@@ -90,16 +86,29 @@ def _measure_redis(folder: Path, options: argparse.Namespace, report: Report) ->
     cells = _cells(lambda population: Servers(folder, REDIS, population), REDIS, options)
     report.cells += cells
     report.rows += rows_on_redis(cells)
+    _measure_coordination("redis", folder, options, report)
     if "storage" in options.only:
         _say("stored bytes on Redis")
         stored = store_on_servers(folder, REDIS.fill, conversations=options.conversations)
         report.rows += rows_of_memory(stored)
 
 
-def _measure_postgres(options: argparse.Namespace, report: Report) -> None:
+def _measure_postgres(folder: Path, options: argparse.Namespace, report: Report) -> None:
     cells = _cells(lambda population: Databases(POSTGRES, population), POSTGRES, options)
     report.cells += cells
     report.rows += rows_on_postgres(cells)
+    _measure_coordination("postgres", folder, options, report)
+
+
+def _measure_coordination(
+    engine: str, folder: Path, options: argparse.Namespace, report: Report
+) -> None:
+    if "coordination" not in options.only:
+        return
+    _say(f"run-once tasks and workflow steps on {graphs.TITLES[engine]}")
+    calls = 30 if options.quick else 100
+    measured = coordination.measure(engine, folder, rounds=options.rounds, calls=calls)
+    report.rows += rows_of_coordination(measured)
 
 
 def _measure_graphs(folder: Path, options: argparse.Namespace, report: Report) -> None:

@@ -1,121 +1,195 @@
-"""Run-once tasks and workflow steps, against the statements they cannot do without.
+"""Run-once tasks and workflow steps, against the writes that they cannot do without.
 
-The floor of a task is two durable transactions on the raw driver: claim it, record its result. The
-floor of a finished one is a single read, of a step one durable insert.
+The floor of a task is two durable writes on the raw driver: claim it, record its result. The
+floor of a finished one is a single read, of a step one write.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import median
-from time import perf_counter
-from typing import Any
-
-import apsw
+from typing import Any, Protocol
 
 import stateward
 import stateward.sync
+from bench.homes import EVERYSEC, start_server
 from bench.rounds import Ratio
 from bench.targets import BLOCKING, STATEWARD, Row
+from bench.tasks_by_hand import (
+    WHAT,
+    ByHand,
+    ByHandAwaited,
+    PostgresTasks,
+    PostgresTasksAsync,
+    RedisTasks,
+    RedisTasksAsync,
+    SqliteTasks,
+    timed,
+    timed_awaited,
+)
 
-FLOOR = "apsw"
-WHAT = ("task", "hit", "step")
 TITLES = {"task": "run-once task", "hit": "finished task", "step": "workflow step"}
+# What the rows of an engine begin with.
+BEFORE = {"sqlite": "", "redis": "Valkey: ", "postgres": "PostgreSQL: "}
+MOST = 1.5
+# What is measured is the time: a machine that is busy with other things ends no run.
+PATIENT = stateward.Policy(read_timeout=60.0, write_timeout=60.0)
 
 Seconds = dict[str, list[float]]  # what → medians of the rounds
+NewPlace = Callable[[str], str]  # name → a place for one contestant alone
 
 
-class Raw:
-    """What a competent engineer would write by hand, without leases, retries or fences."""
+class Contestant(Protocol):
+    """Whoever does each kind of call with these ids, and says what one took."""
 
-    def __init__(self, path: Path) -> None:
-        self._connection = apsw.Connection(str(path))
-        self._connection.pragma("journal_mode", "wal")
-        self._connection.execute(
-            """PRAGMA synchronous = FULL;
-            CREATE TABLE task (id TEXT PRIMARY KEY, status TEXT, result TEXT) WITHOUT ROWID;
-            CREATE TABLE step (workflow TEXT, name TEXT, value TEXT)"""
-        ).fetchall()
+    name: str
 
-    def task(self, id: str) -> None:
-        self._write("INSERT INTO task VALUES (?, 'running', NULL)", (id,))
-        self._write("UPDATE task SET status = 'done', result = '1' WHERE id = ?", (id,))
-
-    def hit(self, id: str) -> None:
-        self._connection.execute("SELECT status, result FROM task WHERE id = ?", (id,)).fetchall()
-
-    def step(self, id: str) -> None:
-        self._write("INSERT INTO step VALUES ('w', ?, '1')", (id,))
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _write(self, query: str, values: tuple[Any, ...]) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
-        self._connection.execute(query, values)
-        self._connection.execute("COMMIT")
+    def play(self, number: int, ids: list[str]) -> dict[str, float]: ...
+    def close(self) -> None: ...
 
 
 @dataclass
 class Measured:
     """Each contestant's seconds, round by round."""
 
+    engine: str
+    pairs: list[tuple[str, str]]  # who, beside whom
     seconds: dict[str, Seconds]
 
 
-def measure(folder: Path, *, rounds: int, calls: int) -> Measured:
-    """Contestants take turns, round after round."""
-    seconds: dict[str, Seconds] = {n: {w: [] for w in WHAT} for n in (FLOOR, BLOCKING, STATEWARD)}
-    raw = Raw(folder / "coordination-raw.db")
-    loop = asyncio.Runner()
-    store = stateward.open(f"sqlite:///{folder / 'coordination-async.db'}")
-    with stateward.sync.open(f"sqlite:///{folder / 'coordination-sync.db'}") as blocking:
-        for number in range(rounds):
-            ids = [f"{number}-{n}" for n in range(calls)]
-            _round(seconds[FLOOR], ids, raw.task, raw.hit, raw.step)
-            with blocking.workflow(f"w-{number}", kind="bench") as run:
-                once = lambda id: blocking.once(id, _one)  # noqa: E731
-                _round(seconds[BLOCKING], ids, once, once, lambda id: run.step(id, _one))
-            loop.run(_awaited(store, seconds[STATEWARD], number, ids))
-    loop.run(store.close())
-    loop.close()
-    raw.close()
-    return Measured(seconds)
+class Ours:
+    """Stateward in blocking code."""
+
+    name = BLOCKING
+
+    def __init__(self, url: str) -> None:
+        self._store = stateward.sync.open(url, policy=PATIENT)
+
+    def play(self, number: int, ids: list[str]) -> dict[str, float]:
+        with self._store.workflow(f"w-{number}", kind="bench") as run:
+            return timed(ids, _Calls(self._store, run))
+
+    def close(self) -> None:
+        self._store.close()
 
 
-def _round(seconds: Seconds, ids: list[str], *calls: Callable[[str], Any]) -> None:
-    for what, call in zip(WHAT, calls, strict=True):
-        took = []
-        for id_ in ids:
-            start = perf_counter()
-            call(id_)
-            took.append(perf_counter() - start)
-        seconds[what].append(median(took))
+class OursAwaited:
+    """Stateward on an event loop."""
+
+    name = STATEWARD
+
+    def __init__(self, url: str) -> None:
+        self._loop = asyncio.Runner()
+        self._store = stateward.open(url, policy=PATIENT)
+
+    def play(self, number: int, ids: list[str]) -> dict[str, float]:
+        return self._loop.run(self._play(number, ids))
+
+    async def _play(self, number: int, ids: list[str]) -> dict[str, float]:
+        async with self._store.workflow(f"w-{number}", kind="bench") as run:
+            return await timed_awaited(ids, _Calls(self._store, run))
+
+    def close(self) -> None:
+        self._loop.run(self._store.close())
+        self._loop.close()
 
 
-async def _awaited(store: stateward.Store, seconds: Seconds, number: int, ids: list[str]) -> None:
-    async with store.workflow(f"w-{number}", kind="bench") as run:
-        for what in WHAT:
-            took = []
-            for id_ in ids:
-                start = perf_counter()
-                await (run.step(id_, _one) if what == "step" else store.once(id_, _one))
-                took.append(perf_counter() - start)
-            seconds[what].append(median(took))
+class _Calls:
+    """The calls of either colour."""
+
+    def __init__(self, store: Any, run: Any) -> None:
+        self._store, self._run = store, run
+
+    def task(self, id: str) -> Any:
+        return self._store.once(id, _one)
+
+    hit = task
+
+    def step(self, id: str) -> Any:
+        return self._run.step(id, _one)
 
 
 def _one() -> int:
     return 1
 
 
+def measure(engine: str, folder: Path, *, rounds: int, calls: int) -> Measured:
+    """Contestants take turns, round after round."""
+    with ExitStack() as stack:
+        contestants, pairs = _contestants(engine, stack.enter_context(_PLACES[engine](folder)))
+        for each in contestants:
+            stack.callback(each.close)
+        seconds: dict[str, Seconds] = {
+            each.name: {what: [] for what in WHAT} for each in contestants
+        }
+        for number in range(rounds):
+            ids = [f"{number}-{n}" for n in range(calls)]
+            for each in contestants:
+                for what, took in each.play(number, ids).items():
+                    seconds[each.name][what].append(took)
+    return Measured(engine, pairs, seconds)
+
+
+def _contestants(engine: str, place: NewPlace) -> tuple[list[Contestant], list[tuple[str, str]]]:
+    """Who takes part, and who is compared with whom: with its own colour, where both are there."""
+    floors: list[Contestant]
+    if engine == "sqlite":
+        floors = [ByHand(SqliteTasks(place("raw").removeprefix("sqlite:///")))]
+    elif engine == "redis":
+        floors = [ByHand(RedisTasks(place("raw"))), ByHandAwaited(RedisTasksAsync(place("pool")))]
+    else:
+        blocking, pool = PostgresTasks(place("raw")), PostgresTasksAsync(place("pool"))
+        floors = [ByHand(blocking), ByHandAwaited(pool)]
+    ours: list[Contestant] = [Ours(place("sync")), OursAwaited(place("async"))]
+    names = [(BLOCKING, floors[0].name), (STATEWARD, floors[-1].name)]
+    return [*floors, *ours], names
+
+
+@contextlib.contextmanager
+def _files(folder: Path) -> Iterator[NewPlace]:
+    yield lambda name: f"sqlite:///{folder / f'coordination-{name}.db'}"
+
+
+@contextlib.contextmanager
+def _servers(folder: Path) -> Iterator[NewPlace]:
+    with ExitStack() as running:
+
+        def start(name: str) -> str:
+            server = start_server(folder / f"coordination-{name}", *EVERYSEC)
+            running.callback(server.stop)
+            return server.url
+
+        yield start
+
+
+@contextlib.contextmanager
+def _databases(_folder: Path) -> Iterator[NewPlace]:
+    from bench.databases import PostgresServer
+
+    server = PostgresServer().start()
+
+    def create(name: str) -> str:
+        server.run_sql(f"CREATE DATABASE coordination_{name}")
+        return server.database(f"coordination_{name}")
+
+    try:
+        yield create
+    finally:
+        server.remove()
+
+
+_PLACES = {"sqlite": _files, "redis": _servers, "postgres": _databases}
+
+
 def rows_of_coordination(measured: Measured) -> Iterator[Row]:
     """A task has a target; a hit and a step are there to be read."""
-    floor = measured.seconds[FLOOR]
     for what in WHAT:
-        for name in (BLOCKING, STATEWARD):
-            ratio = Ratio.of(measured.seconds[name][what], floor[what])
-            limit = 1.5 if what == "task" else None
-            yield Row(TITLES[what], f"{name} / {FLOOR}, by hand", ratio, at_most=limit)
+        for name, floor in measured.pairs:
+            ratio = Ratio.of(measured.seconds[name][what], measured.seconds[floor][what])
+            limit = MOST if what == "task" else None
+            who = f"{name} / {floor}, by hand"
+            yield Row(f"{BEFORE[measured.engine]}{TITLES[what]}", who, ratio, at_most=limit)

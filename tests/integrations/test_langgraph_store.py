@@ -411,3 +411,38 @@ async def test_items_belong_to_their_user_and_are_erased_with_them(memory: state
     receipt = await memory.user("u-42").erase()
     assert receipt.removed == {"langgraph-item": 1}
     assert await store.alist_namespaces() == [("memories", "u-43")]
+
+
+# --- as many calls at once as LangGraph's own test makes --------------------------------
+
+KINDS = 6  # of calls for each put: put, get, list_namespaces, search, put, delete
+
+
+async def burst(url: str, keys: int, times: int) -> None:
+    """All at once, with the policy that everyone has by default: its deadlines count."""
+    async with stateward.open(url) as base:
+        store = StatewardStore(base)
+        names = [str(number) for number in range(keys)] * times
+        here = ("memories",)
+        answered = await asyncio.gather(
+            *(store.aput(here, name, {"n": 1}) for name in names),
+            *(store.aget(here, name) for name in names),
+            *(store.alist_namespaces() for _ in names),
+            *(store.asearch(here) for _ in names),
+            *(store.aput(here, name, {"n": 2}) for name in names),
+            *(store.adelete(here, name) for name in names),
+        )
+        assert len(answered) == KINDS * len(names)
+        assert await store.asearch(here) == []
+        assert (await base.health()).breaker == "closed"
+        assert base.counters.breaker_opened == 0
+
+
+@pytest.mark.timing
+async def test_six_thousand_calls_at_once_are_answered(url: str) -> None:
+    await burst(url, keys=100, times=10)
+
+
+@pytest.mark.soak
+async def test_sixty_thousand_calls_at_once_are_answered(url: str) -> None:
+    await burst(url, keys=1_000, times=10)

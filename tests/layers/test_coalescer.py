@@ -18,6 +18,7 @@ from stateward.engines.memory.model import Model
 from stateward.engines.passthrough import Passthrough
 from stateward.errors import SchemaError
 from stateward.layers.coalescer import Coalescer
+from stateward.layers.queue import MOST_CHARACTERS
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
 from stateward.testing.faults import open_faulty
 from stateward.world import World
@@ -157,6 +158,18 @@ async def test_a_batch_is_no_larger_than_the_engine_wants_it() -> None:
     await gate.open_up()
     await asyncio.gather(*tasks)
     assert [len(batch) for batch in gate.arrived] == [1, 10, 10, 5]
+
+
+async def test_a_batch_is_bounded_by_its_text_too() -> None:
+    gate = Gate()
+    coalescer = Coalescer(gate)
+    large = "x" * (MOST_CHARACTERS // 2 - 10)
+    calls = [[append("first")], *([append(f"t{n}", large)] for n in range(5))]
+    calls[4] = [append("t3", large * 5)]  # more than a batch may hold goes alone
+    tasks = await begin(*map(coalescer.execute, calls))
+    await gate.open_up()
+    assert [version(await task) for task in tasks] == [1] * 6
+    assert [len(batch) for batch in gate.arrived] == [1, 2, 1, 1, 1]
 
 
 async def test_no_entity_is_twice_in_a_batch_and_its_order_holds() -> None:
