@@ -26,6 +26,7 @@ from stateward.codec import (
 from stateward.errors import (
     EffectUnknown,
     InvalidInput,
+    LeaseLost,
     Permanent,
     StateConflictError,
     StoreUnavailable,
@@ -48,6 +49,7 @@ from stateward.ops import (
     Fence,
     Fenced,
     Fetch,
+    Fetched,
     Found,
     Head,
     Held,
@@ -207,11 +209,19 @@ class EffectRun:
         back = UNDECIDED if is_unknown(before.head) else NOT_BEGUN
         whose = Fetch(self._whose.entity, self._whose.owner)
         outcome, theirs = await self._leases.claim_among(commit, whose, undo=(back,))
-        if isinstance(theirs, NotYours):
+        of = self._whose.entity
+        # A thread may begin with an effect; what drives a workflow or a task was there.
+        is_gone = isinstance(theirs, Fetched) and not theirs.head.exists and of.kind != THREAD
+        if isinstance(theirs, NotYours) or is_gone:
             if isinstance(outcome, Applied) and outcome.lease is not None:
                 fence = Fence(outcome.lease.token, outcome.lease.nonce)
                 await self._handle.commit((Drop(),), (fence,))
-            refuse(theirs, self._whose.entity)
+            if is_gone:
+                raise LeaseLost(
+                    f"the {of.kind} {of.id!r} was deleted, or its user erased, before its effect "
+                    f"{self._call.name!r} began; the effect was not carried out"
+                )
+            refuse(theirs, of)
         return outcome
 
     def _unknown(self) -> EffectUnknown:

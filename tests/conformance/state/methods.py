@@ -617,6 +617,7 @@ async def drive(run: Any) -> None:
     """Whatever a handler knows of the user, it stores again."""
     said = await run.step("say", lambda: run.input)
     await run.save({"said": said})
+    await run.effect("act", say_again, said)
     await run.child("part", kind="part", input=said)
     await run.wait("go", ask=said, for_="somebody")
 
