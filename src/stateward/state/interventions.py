@@ -83,7 +83,7 @@ async def tie_up(handle: Handle) -> None:
         await withdraw(scope, question)
     if head.status == CANCELLED:
         for child in loose.children.values():
-            await _cancel_child(handle, child, head.owner)
+            await _cancel_child(handle, child, head.owner, meta.get("retain"))
     if "parent" in meta:
         await _tell_parent(scope, meta["parent"], handle.entity.id, head.version)
     end = SetHead(due=0, retain=meta.get("retain"))
@@ -95,10 +95,12 @@ async def tie_up(handle: Handle) -> None:
         stored(outcome, handle.entity)
 
 
-async def _cancel_child(parent: Handle, child: dict[str, Any], owner: str) -> None:
+async def _cancel_child(
+    parent: Handle, child: dict[str, Any], owner: str, retain: float | None
+) -> None:
     """Also one that is not begun yet: whoever is about to begin it finds it cancelled."""
     scope = parent.scope
-    handle = Handle(scope, scope.entity(WORKFLOW, child["id"]), owner)
+    handle = Handle(scope, scope.entity(WORKFLOW, child["id"]), owner, retain)
     reason = f"its parent {parent.entity.id!r} was cancelled"
     meta = {"kind": child["kind"], "input": None, "machine": {}, UNBORN: True}
     head, error = SetHead(status=CANCELLED, label=child["kind"]), cancelled(reason)[-1]

@@ -254,7 +254,8 @@ class Run:
 
         Until it has ended, this one is parked. `id` is the child's, by default made from this
         workflow's id and the name. If it fails or is cancelled, `WorkflowFailed` is raised here and
-        recorded like the failure of a step. Cancelling this workflow cancels its children.
+        recorded like the failure of a step. Cancelling this workflow cancels its children. A child
+        is kept after its end for as long as this workflow is after its own.
         """
         check_id(kind, "the kind of a workflow")
         id_ = self._names.number(f"child {check_id(name, 'the name of a child')}")
@@ -262,6 +263,8 @@ class Run:
             return await self._steps.recorded(id_)
         child = f"{self.id}/{id_[len('child ') :]}" if id is None else id
         meta = {"kind": kind, "input": input, "machine": {}, "parent": self.id}
+        if self.retain is not None:
+            meta["retain"] = self.retain
         text = encode_value(meta, "the input of a workflow", self._scope.limits)
         entity = self._scope.entity(WORKFLOW, child)
         result, args = self._children.result, (id_, entity, text)
