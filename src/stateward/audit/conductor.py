@@ -172,11 +172,12 @@ class Audit:
             shown = f"{number:>2}/{len(WORKLOADS)} {workload.words}"
             self.show(shown)
             stage.say = lambda more, shown=shown: self.show(f"{shown}: {more}")  # type: ignore[misc]
-            target = self.target.for_workload(workload.name)
+            target = self.target.for_workload(workload.place)
             if target is not self.target:
                 await stage.fleet.rest()
                 stage.fleet.target = target
-                self._apart.append(target)
+                if target not in self._apart:
+                    self._apart.append(target)
             await self._one(stage, workload)
         await stage.fleet.rest()  # a store that is only looked at is let go of, not died on
 
