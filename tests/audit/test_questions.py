@@ -523,12 +523,70 @@ def test_a_question_of_which_a_part_was_not_tried_is_not_answered() -> None:
     assert asked == {question.id for question in QUESTIONS} - {"concurrency", "races"}
 
 
+def unanswered(**changed: Any) -> Level:
+    """A load of which every call failed."""
+    nothing = {"lookups": 0, "achieved": 0.0, "windows": [], "p50": 0.0, "p95": 0.0, "p99": 0.0}
+    moments = [(0.0, 0.0, 0.0, 0.0, 60.0, 0.0, 60)]
+    return level(failed=600, errors={"E": 600}, moments=moments, **nothing, **changed)
+
+
+@pytest.mark.parametrize("id", ["latency", "concurrency"])
+def test_calls_that_all_failed_have_no_latency_in_the_evidence(id: str) -> None:
+    record = good()
+    record.levels = [level(conversations=10), unanswered()]
+    record.doubling = Doubling(3, 6, 0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    found = answer(judged(record), id)
+    assert found.verdict == "fail"
+    took = [fact.value for fact in found.evidence if fact.unit == "ms" and "lag" not in fact.what]
+    assert took
+    assert 0 not in took
+
+
+def test_a_load_that_was_not_answered_is_no_point_of_the_curve() -> None:
+    record = good()
+    record.levels = [level(conversations=10), unanswered()]
+    curve = judged(record).curves[0]
+    assert [point.x for point in curve.points] == [10]
+
+
+def test_reads_that_failed_or_were_not_measured_have_no_latency_in_the_chart() -> None:
+    record = good()
+    tried = [
+        Tried("read", 0.1, 0.001, "error"),
+        Tried("read", 0.2, 0.001, "error"),
+        Tried("read", 0.6, 0.5, "read"),
+        Tried("read", 0.7, 0.001, "error"),
+        Tried("read", 1.1, 0.0, "read"),
+    ]
+    record.outages = [outage(tried=tried)]
+    (failed, mixed) = judged(record).timelines[-1].moments
+    assert not failed.is_answered
+    assert failed.failed == 2
+    assert mixed.p50 == pytest.approx(500, rel=0.1)
+
+
 def test_every_zero_says_which_rate_it_rules_out() -> None:
     (races,) = [a for a in judged(good()).answers if a.id == "races"]
     (lost,) = [e for e in races.evidence if e.what == "lost turns"]
     assert lost.power == "0 of 100: a rate above 1 in 33 would have been detected (95 % confidence)"
     assert power(4) == "0 of 4: a rate above 75 % would have been detected (95 % confidence)"
-    assert power(3) == "too few trials to draw a conclusion"
+    assert power(3) == "tried 3 times: all held"
+    assert power(1) == "tried once: it held"
+    assert power(0) == "not tried"
+
+
+def test_what_could_not_be_looked_at_is_no_zero() -> None:
+    record = good()
+    record.turn_race = TurnRace(TURNS, [], 2, "JSONDecodeError")
+    races = {e.what: e for e in answer(judged(record), "races").evidence}
+    assert races["lost turns"].value == 100
+    assert not {"duplicated turns", "split turns", "reordered turns"} & set(races)
+    record.outages = [outage(unreadable="OSError")]
+    (lost,) = [e for e in answer(judged(record), "outage").evidence if "lost" in e.what]
+    assert lost.power == "not tried"
+    record.steps = [*STEPS, Step(3, 500.0, 501.0, "ok", "read", "t", ["v0"])]
+    (appends,) = [e for e in answer(judged(record), "consistency").evidence if e.what == "appends"]
+    assert appends.power == ""
 
 
 def test_workloads_faults_and_questions_know_nothing_of_each_other() -> None:

@@ -151,6 +151,21 @@ def test_readouts_say_the_figures_and_what_was_going_on() -> None:
     )
 
 
+def test_a_second_in_which_nothing_was_answered_has_no_latency() -> None:
+    moments = [Moment(float(at), 20.0, 30.0, 40.0, 10.0, 10.0) for at in range(4)]
+    moments += [Moment(4.0, 0.0, 0.0, 0.0, 10.0, 0.0, 10)]
+    moments += [Moment(float(at), 20.0, 30.0, 40.0, 10.0, 10.0) for at in range(5, 9)]
+    report = replace(passing(), timelines=(Timeline("load", tuple(moments)),), curves=())
+    drawn = page.html(report)
+    (path, _) = re.findall(r'class="line p50" d="([^"]*)"', drawn)
+    assert path.count("M") == 2  # broken where all calls failed
+    assert len({y for y in re.findall(r" ([0-9.]+)(?:L|M|$)", path)}) == 1
+    seen = Seen(drawn)
+    said = [value for name, value in seen.values if name == "data-readouts"][0]
+    assert "4 s: none was answered; 0 of 10 calls/s, 10 failed" in said
+    assert "4 – – – 10 0 10" in seen.text
+
+
 @given(hostile.plans)
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_hostile_text_stays_text(plan: hostile.Plan) -> None:

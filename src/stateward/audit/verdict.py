@@ -194,11 +194,13 @@ def _reads(outages: list[Outage]) -> tuple[Moment, ...]:
     """The reads during outages, in half seconds."""
     moments = []
     reads = [each for outage in outages for each in outage.tried if each.what == "read"]
+    reads = [each for each in reads if each.seconds]  # some older records have one unmeasured
     for half in sorted({int(each.at * 2) for each in reads}):
         these = [each for each in reads if int(each.at * 2) == half]
         took = LogHistogram()
         for each in these:
-            took.add(each.seconds)
+            if each.outcome != "error":  # how long an error took is no latency of a read
+                took.add(each.seconds)
         failed = sum(each.outcome == "error" for each in these)
         rate = 2.0 * len(these)
         p50, p95, p99 = took.ms(0.5), took.ms(0.95), took.ms(0.99)
@@ -209,11 +211,13 @@ def _reads(outages: list[Outage]) -> tuple[Moment, ...]:
 def _curves(record: Record) -> list[Curve]:
     found = []
     if record.levels:
-        points = tuple(Point(lv.conversations, lv.p50, lv.p95, lv.p99) for lv in record.levels)
+        points = tuple(Point(lv.conversations, lv.p50, lv.p95, lv.p99) for lv in record.levels if lv.p50)
         found.append(Curve("Lookups by concurrent conversations", "conversations", points))
     if record.lengths:
         points = tuple(
-            Point(each.messages, each.p50, each.p95, each.p99) for each in record.lengths
+            Point(each.messages, each.p50, each.p95, each.p99)
+            for each in record.lengths
+            if each.p50
         )
         found.append(Curve("Lookups by length of the history", "messages", points))
     return found

@@ -67,10 +67,10 @@ def _facts(
             for each in levels
             if each.failed
         ),
-        *(Evidence(f"p50 with {each.messages:,} messages", each.p50, "ms") for each in lengths),
-        Evidence(f"{joined}: p50 of the first lookups", doubling.cold_p50, "ms"),
-        Evidence(f"{joined}: p95 of the first lookups", doubling.cold_p95, "ms"),
-        Evidence(f"{joined}: p50 of the warm ones", doubling.warm_p50, "ms"),
+        *(Evidence(f"p50 with {each.messages:,} messages", each.p50 or None, "ms") for each in lengths),
+        Evidence(f"{joined}: p50 of the first lookups", doubling.cold_p50 or None, "ms"),
+        Evidence(f"{joined}: p95 of the first lookups", doubling.cold_p95 or None, "ms"),
+        Evidence(f"{joined}: p50 of the warm ones", doubling.warm_p50 or None, "ms"),
     )
 
 

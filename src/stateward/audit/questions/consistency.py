@@ -6,7 +6,7 @@ from collections import Counter
 
 from stateward.audit.checkers.histories import Status
 from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
-from stateward.audit.questions.question import Finding, Question, Thresholds, plural, power, zero
+from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record, Step
 from stateward.audit.report import Evidence
 
@@ -29,7 +29,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     total = len(appends) + len(reads)
     facts = (
         zero("anomalies", len(anomalies), total, "operations"),
-        Evidence("appends", len(appends), power=power(len(appends))),
+        Evidence("appends", len(appends)),
         Evidence("reads", len(reads)),
         *(Evidence(name, count) for name, count in names.items()),
     )

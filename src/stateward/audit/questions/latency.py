@@ -49,9 +49,10 @@ def judge_level(level: Level, limits: Thresholds) -> Finding:
     """
     most = limits["lookup_p95_ms"]
     facts = (
-        Evidence("p50", level.p50, "ms"),
-        Evidence("p95", level.p95, "ms", f"under {most:g} ms"),
-        Evidence("p99", level.p99, "ms", f"warning from {limits['lookup_p99_ms']:g} ms"),
+        # None: no lookup was answered, so nothing was measured.
+        Evidence("p50", level.p50 or None, "ms"),
+        Evidence("p95", level.p95 or None, "ms", f"under {most:g} ms"),
+        Evidence("p99", level.p99 or None, "ms", f"warning from {limits['lookup_p99_ms']:g} ms"),
         Evidence("intended rate", level.intended, "calls/s"),
         Evidence("achieved rate", level.achieved, "calls/s"),
         Evidence("failed calls", level.failed, "", f"{limits['errors_percent']:g} %"),

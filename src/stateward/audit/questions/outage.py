@@ -15,7 +15,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     readable = [o for o in outages if not o.unreadable]
     unreadable = [o for o in outages if o.unreadable]
     lost = [(o, turn) for o in readable for turn in o.accepted if turn not in o.found]
-    accepted = sum(len(o.accepted) for o in outages)
+    accepted = sum(len(o.accepted) for o in readable)
     reads = [t for o in outages for t in o.tried if t.what in ("read", "user")]
     writes = [t for o in outages for t in o.tried if t.what in ("append", "change")]
     forgotten = [(o, each) for o in readable for each in o.changed if each not in o.kept_changes]
@@ -24,7 +24,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     stale = [(o, t) for o in outages for t in o.tried if t.outcome == "read" and t.missing]
     untyped = [t for t in (*reads, *writes) if t.outcome == "error" and not t.typed]
     refused = [t for t in writes if t.what == "append" and t.outcome == "error"]
-    doubled = sum(len(o.found) - len(set(o.found)) for o in outages)
+    doubled = sum(len(o.found) - len(set(o.found)) for o in readable)
     disordered = [o for o in readable if _out_of_order(o)]
     slowest = max((t.seconds for t in reads), default=0.0)
     slowest_write = max((t.seconds for t in writes), default=0.0)

@@ -47,9 +47,12 @@ class Question(Struct, frozen=True):
 
 
 def power(of: int) -> str:
-    """The failure rate that a count of zero rules out: the rule of three."""
+    """The failure rate that a count of zero rules out: the rule of three.
+
+    Few trials rule out no rate; that they were made says enough of what is no matter of chance.
+    """
     if of <= 3:
-        return "too few trials to draw a conclusion"
+        return ("not tried", "tried once: it held")[of] if of < 2 else f"tried {of} times: all held"
     rate = f"1 in {of // 3:,}" if of >= 30 else f"{100 * 3 / of:.0f} %"
     return f"0 of {of:,}: a rate above {rate} would have been detected (95 % confidence)"
 

@@ -88,7 +88,8 @@ def turns(race: TurnRace, keys: bool = True) -> tuple[list[str], list[Evidence],
         problems.append(f"{plural(failed, 'turn')} could not be written ({what})")
     if race.unreadable:
         problems = [f"the conversation can no longer be read: all {total} turns are lost"]
-        example = race.unreadable
+        # Of what could not be looked at nothing is known: neither doubled nor split turns.
+        facts, example = [zero("lost turns", total, total)], race.unreadable
     elif problems:
         example = (
             f"lost {lost[:5]}, duplicated {doubled[:5]}, split {split[:5]}, "

@@ -74,9 +74,10 @@ def _from_to(start: float, end: float) -> str:
     return f"{words.number(round(start, 1))}–{words.number(round(end, 1))} s"
 
 
-def _seconds(found: Timeline) -> Iterator[tuple[float, ...]]:
+def _seconds(found: Timeline) -> Iterator[tuple[float | None, ...]]:
     for m in found.moments:
-        yield m.at, m.p50, m.p95, m.p99, m.intended, m.achieved, m.failed
+        took = (m.p50, m.p95, m.p99) if m.is_answered else (None, None, None)
+        yield m.at, *took, m.intended, m.achieved, m.failed
 
 
 def _curve(report: Report, found: Curve, name: str, *, alone: bool) -> Markup:
@@ -144,9 +145,9 @@ def _keys(calls: bool) -> Markup:
     return tag("div", *keys, class_="legend")
 
 
-def table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
+def table(names: Sequence[str], rows: Iterable[Sequence[float | None]]) -> Markup:
     """The chart's figures for those who do not see it, or want to know exactly."""
-    lines = [tag("tr", *(tag("td", words.number(value)) for value in row)) for row in rows]
+    lines = [tag("tr", *(tag("td", _cell(value)) for value in row)) for row in rows]
     return tag(
         "details",
         tag("summary", "The figures as a table"),
@@ -154,3 +155,7 @@ def table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
             "div", tag("table", heads(*names), tag("tbody", *lines)), class_="scroll", tabindex="0"
         ),
     )
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else words.number(value)
