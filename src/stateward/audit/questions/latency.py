@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Question, Thresholds, plural
+from stateward.audit.questions.question import (
+    Finding,
+    Problem,
+    Question,
+    Thresholds,
+    failed,
+    plural,
+)
 from stateward.audit.record import Level, Record
 from stateward.audit.report import Evidence
 
@@ -17,6 +24,13 @@ FAILING = (
     "First find out why calls fail: writes that overlap and damage what is read, a pool that is "
     "too small, a limit of the server, or a call that never ends."
 )
+MANY = 5.0  # per cent of calls that fail: few users are spared
+
+
+def failing(said: str, percent: float, facts: tuple[Evidence, ...]) -> Finding:
+    """Calls that fail are no slowness: they have their own remedy and consequence."""
+    means = "Calls fail: users get an error, or the agent answers without its memory."
+    return failed([Problem(said, FAILING, "critical" if percent > MANY else "high", means)], facts)
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -59,12 +73,10 @@ def judge_level(level: Level, limits: Thresholds) -> Finding:
         Evidence("the generator's own lag, p99", level.lag, "ms"),
     )
     at = f"at {level.intended:g} calls/s over {plural(level.conversations, 'conversation')}"
-    failed = failed_percent(level)
-    if failed > limits["errors_percent"]:
+    percent = failed_percent(level)
+    if percent > limits["errors_percent"]:
         said = ", ".join(f"{count} × {name}" for name, count in level.errors.items())
-        return Finding(
-            "fail", f"{failed:.1f} % of calls failed {at}: {said}", facts, remedy=FAILING
-        )
+        return failing(f"{percent:.3g} % of calls failed {at}: {said}", percent, facts)
     if level.lookups < limits["fewest_lookups"]:
         said = plural(level.lookups, "lookup was", "lookups were")
         return Finding("unknown", f"only {said} made {at}", facts)
@@ -90,7 +102,7 @@ def doubtful(level: Level, limits: Thresholds) -> str:
     if not level.lag:
         return "the generator's own lag was not measured"
     if level.lag > limits["generator_lag_ms"]:
-        return f"the generator itself lagged {level.lag:g} ms, so its figures say nothing"
+        return f"the generator itself lagged {level.lag:.1f} ms, so its figures say nothing"
     achieved = 100 * level.achieved / level.intended if level.intended else 0.0
     # A generator that kept time and still was held up was held up by the store.
     held_up = level.p95 > limits["lookup_p95_ms"] and level.achieved > 0

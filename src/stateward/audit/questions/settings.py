@@ -56,6 +56,17 @@ RULES: dict[str, tuple[tuple[str, Verdict, str], ...]] = {
 }
 
 
+BEST = {
+    "appendonly": "appendonly yes",
+    "appendfsync": "appendfsync always",
+    "maxmemory_policy": "maxmemory-policy noeviction",
+    "fsync": "fsync on",
+    "synchronous_commit": "synchronous_commit on",
+    "full_page_writes": "full_page_writes on",
+    "journal_mode": "journal_mode wal",
+    "synchronous": "synchronous full",
+}
+
 # What decides together: of one of these, the others must be known too.
 GROUPS = (
     ("appendonly", "appendfsync", "maxmemory_policy"),
@@ -118,8 +129,16 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         bad = [s for s in settings if s.verdict == verdict]
         if bad:
             said = "; ".join(f"{s.name} {s.value}".rstrip() + f": {s.meaning}" for s in bad)
-            return Finding(verdict, said, facts)
+            remedy = " ".join(dict.fromkeys(_remedy(setting) for setting in bad))
+            return Finding(verdict, said, facts, remedy=remedy)
     return Finding("pass", record.settings.durability or "all settings are durable", facts)
+
+
+def _remedy(setting: Setting) -> str:
+    """Of this one setting, so of this engine alone."""
+    if setting.source != "read":
+        return f"Let the audit read {setting.name} from the store, to verify it."
+    return f"Set {BEST[setting.name]}."
 
 
 QUESTION = Question(
