@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -20,6 +19,8 @@ _SHORTEST: Final = 0.05  # seconds of a moment
 _TEN_YEARS: Final = 3650.0  # days; no projection reaches further
 BADGE: Final = 9.0  # the radius of the number of a fault
 _CHARACTER: Final = 6.6  # the width of one in the charts' type, about
+_SCALE: Final = "ms, logarithmic"
+_SCALE_END: Final = 4 + len(_SCALE) * _CHARACTER
 
 
 class Canvas(NamedTuple):
@@ -158,7 +159,8 @@ def _windows(faults: Sequence[Span], across: Axis, canvas: Canvas) -> list[Marku
 def _badges(faults: Sequence[Span], across: Axis, canvas: Canvas) -> list[Markup]:
     """Their numbers, over everything else, and none over another."""
     found = list(_extents(faults, across))
-    drawn, free, room = [], -math.inf, 2 * BADGE * (len(found) - 1)
+    # None over the name of the scale, which is at the same height where the chart is narrow.
+    drawn, free, room = [], _SCALE_END + BADGE, 2 * BADGE * (len(found) - 1)
     for at, left, wide in found:
         x = max(min(left + wide / 2, canvas.end - room), free)
         free, room = x + 2 * BADGE, room - 2 * BADGE
@@ -357,7 +359,7 @@ def _grid_across(
             tag("text", say(value), class_="tick end", x=canvas.left - 6, y=y + 4),
         ]
     if unit == "ms":
-        scale = "ms, logarithmic" if up.log else "ms"
+        scale = _SCALE if up.log else "ms"
         drawn.append(tag("text", scale, class_="note", x=4.0, y=12.0))
     return drawn
 
