@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -19,8 +20,6 @@ _SHORTEST: Final = 0.05  # seconds of a moment
 _TEN_YEARS: Final = 3650.0  # days; no projection reaches further
 BADGE: Final = 9.0  # the radius of the number of a fault
 _CHARACTER: Final = 6.6  # the width of one in the charts' type, about
-_SCALE: Final = "ms, logarithmic"
-_SCALE_END: Final = 4 + len(_SCALE) * _CHARACTER
 
 
 class Canvas(NamedTuple):
@@ -94,6 +93,8 @@ def _both(draw: Callable[[Canvas], Markup], wide: Canvas) -> Markup:
 
 
 def _timeline(found: Timeline, limit: float | None, canvas: Canvas, name: str) -> Markup:
+    if found.faults:  # their numbers are below the name of the scale
+        canvas = canvas._replace(top=canvas.top + 2 * BADGE)
     moments = [moment for moment in found.moments if _whole(moment)]
     rates_top = canvas.floor - 48
     step = _step(moments)
@@ -159,8 +160,7 @@ def _windows(faults: Sequence[Span], across: Axis, canvas: Canvas) -> list[Marku
 def _badges(faults: Sequence[Span], across: Axis, canvas: Canvas) -> list[Markup]:
     """Their numbers, over everything else, and none over another."""
     found = list(_extents(faults, across))
-    # None over the name of the scale, which is at the same height where the chart is narrow.
-    drawn, free, room = [], _SCALE_END + BADGE, 2 * BADGE * (len(found) - 1)
+    drawn, free, room = [], -math.inf, 2 * BADGE * (len(found) - 1)
     for at, left, wide in found:
         x = max(min(left + wide / 2, canvas.end - room), free)
         free, room = x + 2 * BADGE, room - 2 * BADGE
@@ -359,7 +359,7 @@ def _grid_across(
             tag("text", say(value), class_="tick end", x=canvas.left - 6, y=y + 4),
         ]
     if unit == "ms":
-        scale = _SCALE if up.log else "ms"
+        scale = "ms, logarithmic" if up.log else "ms"
         drawn.append(tag("text", scale, class_="note", x=4.0, y=12.0))
     return drawn
 
