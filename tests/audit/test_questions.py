@@ -209,6 +209,10 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("latency", "fail", "100 % of calls failed", changes(levels=[level(
         lookups=0, failed=600, achieved=0.0, windows=[], p50=0.0, p95=0.0, p99=0.0,
         errors={"JSONDecodeError": 600})])),
+    ("latency", "fail", "100 % of calls failed", changes(levels=[
+        level(conversations=10, intended=61.0, failed=9, errors={"E": 9}),
+        level(lookups=0, failed=600, achieved=0.0, windows=[], p50=0.0, p95=0.0, p99=0.0,
+              errors={"E": 600})])),
     ("latency", "fail", "over 100 ms in 3 of 3", changes(levels=[
         level(conversations=10, intended=61.0), level(p95=200.0, windows=[200.0] * 3)])),
     ("latency", "unknown", "lagged", changes(
@@ -648,6 +652,16 @@ def test_no_fault_is_blamed_for_what_concurrent_writers_lose_without_any() -> No
     assert "question 10" in found.summary
     record.outages = [outage(found=["a"])]  # nothing else wrote: so the fault lost it
     assert answer(judged(record), "outage").verdict == "fail"
+
+
+def test_no_fault_is_blamed_for_a_second_delivery_that_is_never_noticed() -> None:
+    record = good()
+    record.outages = [outage(accepted=["before/0"], found=["before/0", "before/0"])]
+    assert "duplicated" in answer(judged(record), "outage").summary
+    more("keys", "redelivered immediately", differing=9)(record)
+    assert answer(judged(record), "outage").verdict == "pass"
+    record.outages = [outage(found=["a", "b", "b"])]
+    assert "duplicated" in answer(judged(record), "outage").summary
 
 
 def test_the_headline_counts_as_the_tiles_do_and_is_short() -> None:

@@ -9,7 +9,7 @@ from stateward.audit.checkers.list_append import ListAppend, ListRead, Transacti
 from stateward.audit.questions.engines import APPEND, on
 from stateward.audit.questions.question import (
     Finding,
-    Problem,
+    PartialFinding,
     Question,
     Thresholds,
     failed,
@@ -51,7 +51,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     level = "not even eventually" if names.keys() & BROKEN else "eventually"
     said = f"{level} consistent: {found}"
     if names.keys() & BROKEN:
-        problem = Problem(said, on(record, APPEND), "critical", DAMAGED)
+        problem = PartialFinding(said, on(record, APPEND), "critical", DAMAGED)
         return failed([problem], facts, str(worst))
     return Finding("fail", said, facts, str(worst))
 

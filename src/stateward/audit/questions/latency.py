@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from stateward.audit.questions.question import (
     Finding,
-    Problem,
+    PartialFinding,
     Question,
     Thresholds,
     failed,
     plural,
 )
 from stateward.audit.record import Level, Record
-from stateward.audit.report import Evidence
+from stateward.audit.report import Evidence, Severity
 
 WINDOWS = 3
 AGAIN = (
@@ -30,7 +30,8 @@ MANY = 5.0  # per cent of calls that fail: few users are spared
 def failing(said: str, percent: float, facts: tuple[Evidence, ...]) -> Finding:
     """Calls that fail are no slowness: they have their own remedy and consequence."""
     means = "Calls fail: users get an error, or the agent answers without its memory."
-    return failed([Problem(said, FAILING, "critical" if percent > MANY else "high", means)], facts)
+    severity: Severity = "critical" if percent > MANY else "high"
+    return failed([PartialFinding(said, FAILING, severity, means)], facts)
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -39,13 +40,12 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         return Finding("unknown", "no load was applied")
     busiest = max(record.levels, key=lambda each: each.intended)
     found = judge_level(busiest, limits)
-    others = [(judge_level(each, limits), each) for each in record.levels if each is not busiest]
     # What is slow or fails at one load is known, whatever is known of another.
     for verdict in ("fail", "warn"):
-        if found.verdict in ("fail", verdict) or (found.verdict, verdict) == ("unknown", "warn"):
+        if verdict == "warn" and found.verdict != "pass":
             break
-        hit = [(failed_percent(at), at.p95, said) for said, at in others if said.verdict == verdict]
-        if hit:
+        tried = [(failed_percent(at), at.p95, judge_level(at, limits)) for at in record.levels]
+        if hit := [each for each in tried if each[2].verdict == verdict]:
             return max(hit, key=lambda each: each[:2])[2]
     return found
 

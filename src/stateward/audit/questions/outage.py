@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from stateward.audit.questions.engines import APPEND, KEEP, on
 from stateward.audit.questions.question import (
     Finding,
-    Problem,
+    PartialFinding,
     Question,
     Thresholds,
     failed,
@@ -26,6 +26,7 @@ KEYED = "Give every turn a key, so that a write that is tried again is stored on
 LOST = "Turns or facts that were accepted are gone after an outage."
 HANGS = "While the store is down, the agent hangs instead of answering."
 BLIND = "After an outage the agent stays without its memory until it is restarted."
+DELIVERED = "redelivered immediately"
 CAUSE = (
     "whether faults lose turns is not known: concurrent writers lose them without any fault "
     "(question 10)"
@@ -57,7 +58,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     ]
     untyped = [t for t in (*reads, *writes) if t.outcome == "error" and not t.typed]
     refused = [t for t in writes if t.what == "append" and t.outcome == "error"]
-    doubled = sum(len(o.found) - len(set(o.found)) for o in readable)
+    doubled = sum(_doubled(record, o) for o in readable)
     disordered = [o for o in readable if _out_of_order(o)]
     slowest = max((t.seconds for t in reads), default=0.0)
     slowest_write = max((t.seconds for t in writes), default=0.0)
@@ -82,40 +83,41 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if lost:
         where = ", ".join(dict.fromkeys(o.fault for o, _ in lost))
         said = f"{len(lost)} of {plural(accepted, 'accepted turn')} lost ({where})"
-        problems.append(Problem(said, f"{keep} {REPLAY}", means=LOST))
+        problems.append(PartialFinding(said, f"{keep} {REPLAY}", means=LOST))
     if forgotten:
         changes = plural(len(forgotten), "accepted change")
         said = f"{changes} of users' state lost ({forgotten[0][0].fault})"
-        problems.append(Problem(said, keep, means=LOST))
+        problems.append(PartialFinding(said, keep, means=LOST))
     if disordered:
         said = f"spilled turns were stored in another order ({disordered[0].fault})"
-        problems.append(Problem(said, REPLAY, means=WRONG))
+        problems.append(PartialFinding(said, REPLAY, means=WRONG))
     if doubled:
-        problems.append(Problem(f"{plural(doubled, 'turn')} duplicated", KEYED, means=WRONG))
+        problems.append(PartialFinding(f"{plural(doubled, 'turn')} duplicated", KEYED, means=WRONG))
     if empty:
         said = f"{plural(len(empty), 'read')} returned an incomplete history as if it were complete"
-        problems.append(Problem(said, HONEST, means=WRONG))
+        problems.append(PartialFinding(said, HONEST, means=WRONG))
     if stale:
         old = plural(len(stale), "read")
         said = f"{old} returned stale data as if it were current ({stale[0][0].fault})"
-        problems.append(Problem(said, HONEST, means=WRONG))
+        problems.append(PartialFinding(said, HONEST, means=WRONG))
     if unreadable:
         said = (
             f"a new process cannot read what is stored ({unreadable[0].fault}): "
             f"{unreadable[0].unreadable}"
         )
-        problems.append(Problem(said, keep, means=LOST))
+        problems.append(PartialFinding(said, keep, means=LOST))
     if hung:
-        problems.append(Problem(f"{plural(hung, 'call')} hung", TIMEOUT, "high", HANGS))
+        problems.append(PartialFinding(f"{plural(hung, 'call')} hung", TIMEOUT, "high", HANGS))
     late = max(slowest, slowest_write)
     if late > limits["write_deadline_s"]:
         said = f"a call took {late:.1f} s to fail: it has no timeout, or a long one"
-        problems.append(Problem(said, TIMEOUT, "high", HANGS))
+        problems.append(PartialFinding(said, TIMEOUT, "high", HANGS))
     if never:
-        problems.append(Problem(_no_way_back(never[0]), RECONNECT, "high", BLIND))
+        back = keep if never[0].unreadable else RECONNECT
+        problems.append(PartialFinding(_no_way_back(never[0]), back, "high", BLIND))
     if max(recovery, default=0.0) > limits["recovery_fail_s"]:
         said = f"recovery took {max(recovery):.0f} s"
-        problems.append(Problem(said, RECONNECT, "medium", BLIND))
+        problems.append(PartialFinding(said, RECONNECT, "medium", BLIND))
     if problems:
         example = _example(lost, stale, never, disordered)
         found = failed(problems, facts, example)
@@ -141,6 +143,16 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     said = f"{plural(accepted, 'turn')} accepted through {plural(len(outages), 'fault')}"
     said += ", none lost"
     return Finding("pass", f"{said}; back within {max(recovery):.1f} s", facts)
+
+
+def _doubled(record: Record, outage: Outage) -> int:
+    """Turns that are there more than once; not those of a second delivery, if none is noticed.
+
+    What was stored before is delivered again afterwards. That is question 19's, not the fault's.
+    """
+    unnoticed = any(check.promise == DELIVERED and check.differing for check in record.keys or ())
+    found = [turn for turn in outage.found if not (unnoticed and turn.startswith("before/"))]
+    return len(found) - len(set(found))
 
 
 def _overwritten(record: Record, readable: list[Outage]) -> tuple[list[Outage], list[Outage]]:

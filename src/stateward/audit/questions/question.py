@@ -26,7 +26,7 @@ class Finding(Struct, frozen=True):
     means: str = ""  # and this
 
 
-class Problem(NamedTuple):
+class PartialFinding(NamedTuple):
     """One of several things that are wrong: what is empty is as its question says."""
 
     said: str
@@ -36,7 +36,7 @@ class Problem(NamedTuple):
 
 
 def failed(
-    problems: Sequence[Problem], facts: tuple[Evidence, ...] = (), example: str = ""
+    problems: Sequence[PartialFinding], facts: tuple[Evidence, ...] = (), example: str = ""
 ) -> Finding:
     """As grave as the gravest of them, and what that means for users."""
     grave = [each for each in problems if each.severity is None]  # as grave as its question

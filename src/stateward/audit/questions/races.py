@@ -7,7 +7,7 @@ from collections import Counter
 from stateward.audit.questions.engines import APPEND, KEEP, on
 from stateward.audit.questions.question import (
     Finding,
-    Problem,
+    PartialFinding,
     Question,
     Thresholds,
     failed,
@@ -79,7 +79,7 @@ def lost_turns(race: TurnRace) -> list[str]:
     return [name for name in race.acknowledged if name not in there]
 
 
-def turns(record: Record, race: TurnRace) -> tuple[list[Problem], list[Evidence], str]:
+def turns(record: Record, race: TurnRace) -> tuple[list[PartialFinding], list[Evidence], str]:
     keys = "keys" in record.provides
     total = len(race.acknowledged)
     firsts = [name for name, part in race.order if part == 0]
@@ -95,7 +95,7 @@ def turns(record: Record, race: TurnRace) -> tuple[list[Problem], list[Evidence]
         zero("reordered turns", len(disordered), total),
     ]
     problems = [
-        Problem(f"{plural(len(names), f'{what} turn')} of {total}", remedy, means=GONE)
+        PartialFinding(f"{plural(len(names), f'{what} turn')} of {total}", remedy, means=GONE)
         for what, names, remedy in (
             ("lost", lost, on(record, APPEND)),
             ("duplicated", doubled if keys else _delivered_once(doubled), KEYS),
@@ -109,10 +109,10 @@ def turns(record: Record, race: TurnRace) -> tuple[list[Problem], list[Evidence]
     if refused > total // 100:
         what = ", ".join(f"{count} × {name}" for name, count in race.failed.items())
         said = f"{plural(refused, 'turn')} could not be written ({what})"
-        problems.append(Problem(said, on(record, APPEND), means=GONE))
+        problems.append(PartialFinding(said, on(record, APPEND), means=GONE))
     if race.unreadable:
         said = f"the conversation can no longer be read: all {total} turns are lost"
-        problems = [Problem(said, f"{on(record, APPEND)} {on(record, KEEP)}", means=GONE)]
+        problems = [PartialFinding(said, f"{on(record, APPEND)} {on(record, KEEP)}", means=GONE)]
         # Of what could not be looked at nothing is known: neither doubled nor split turns.
         facts, example = [zero("lost turns", total, total)], race.unreadable
     elif problems:
@@ -159,7 +159,7 @@ def _unheard(race: TaskRace) -> bool:
     return not race.tasks or len(known) < race.tasks
 
 
-def tasks(race: TaskRace) -> tuple[list[Problem], list[Evidence]]:
+def tasks(race: TaskRace) -> tuple[list[PartialFinding], list[Evidence]]:
     again = [task for task, runs in race.runs.items() if runs > 1]
     differ = [task for task, results in race.results.items() if len(set(results)) > 1]
     facts = [
@@ -169,18 +169,18 @@ def tasks(race: TaskRace) -> tuple[list[Problem], list[Evidence]]:
     problems = []
     if again:
         said = f"{plural(len(again), 'task')} of {race.tasks} ran more than once"
-        problems.append(Problem(said, CLAIM, means=TWICE))
+        problems.append(PartialFinding(said, CLAIM, means=TWICE))
     if differ:
         said = f"{plural(len(differ), 'task')} gave replicas different results"
-        problems.append(Problem(said, CLAIM, means=TWICE))
+        problems.append(PartialFinding(said, CLAIM, means=TWICE))
     return problems, facts
 
 
-def locks(race: LockRace) -> tuple[list[Problem], list[Evidence]]:
+def locks(race: LockRace) -> tuple[list[PartialFinding], list[Evidence]]:
     facts = [zero("writes accepted from a superseded holder", race.accepted, race.rounds, "rounds")]
     if race.accepted or race.both_held:
         said = plural(race.accepted + race.both_held, "write", "writes")
-        return [Problem(f"{said} of a superseded holder accepted", FENCE, means=GONE)], facts
+        return [PartialFinding(f"{said} of a superseded holder accepted", FENCE, means=GONE)], facts
     return [], facts
 
 

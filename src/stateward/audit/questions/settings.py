@@ -67,6 +67,11 @@ BEST = {
     "synchronous": "synchronous full",
 }
 
+DECLARE = (
+    "Let describe() return the settings that decide what a crash leaves, or declare them under "
+    "[declare]."
+)
+
 # What decides together: of one of these, the others must be known too.
 GROUPS = (
     ("appendonly", "appendfsync", "maxmemory_policy"),
@@ -123,7 +128,8 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     settings = read_settings(record)
     facts = tuple(Evidence(s.name, s.value or None, limit=s.meaning) for s in settings)
     if not settings:
-        return Finding("unknown", "the store reports no setting that decides what survives", facts)
+        said = "the store reports no setting that decides what survives"
+        return Finding("unknown", said, facts, remedy=DECLARE)
     order: tuple[Verdict, ...] = ("fail", "unknown", "warn")
     for verdict in order:
         bad = [s for s in settings if s.verdict == verdict]
