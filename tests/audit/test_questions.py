@@ -392,7 +392,9 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         growing=Growing(100, 0, 100_000, 10_100_000, 30, 1000, 20, 100_000 + 20 * 6_000))),
     ("growth", "unknown", "size", changes(growing=Growing(100, None, None, None))),
     ("growth", "unknown", "did not grow", changes(growing=Growing(100, 5, 5, None))),
-    ("costs", "fail", "pooler", changes(costs=Costs(3, 4, 100, 30_000_000, 10, 900.0))),
+    ("costs", "fail", "3 replicas may open 120 of 100 connections", changes(
+        costs=Costs(3, 40, 100, 30_000_000, 10, 900.0))),
+    ("costs", "warn", "pooler", changes(costs=Costs(3, 4, 100, 30_000_000, 10, 900.0))),
     ("costs", "unknown", "measured", changes(costs=Costs(3, None, None, None, 10, None))),
     ("settings", "fail", "fsync off", changes(settings=Read("x", "1", "d", {"fsync": "off"}))),
     ("settings", "fail", "synchronous_commit off", changes(

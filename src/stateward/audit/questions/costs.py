@@ -27,8 +27,13 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         said = (
             f"{agents} agents may open {agents * seen.pool} of {seen.max_connections} connections"
         )
+        now = seen.replicas * seen.pool
+        if 100 * now / seen.max_connections >= limits["pools_fail_percent"]:
+            said = f"{seen.replicas} replicas may open {now} of {seen.max_connections} connections"
+            return Finding("fail", said, tuple(facts))
+        # What there will be one day is a projection, which warns.
         if part >= limits["pools_fail_percent"]:
-            return Finding("fail", f"{said}: put a pooler in between", tuple(facts))
+            return Finding("warn", f"{said}: put a pooler in between", tuple(facts))
         if part >= limits["pools_warn_percent"]:
             return Finding("warn", said, tuple(facts))
         return Finding("pass", said, tuple(facts))
