@@ -71,6 +71,19 @@ def test_links_unfold_what_passed_and_the_contents_stay_in_view(
         opened.context.close()
 
 
+def test_every_question_is_in_the_contents_beside_the_page_of_a_laptop(
+    browser: Browser, tmp_path: Path
+) -> None:
+    laptop = {"width": 1180, "height": 800}
+    opened = Opened(browser, written(tmp_path, page.html(failing())), viewport=laptop)
+    entries = opened.tab.locator(".contents ul ul a")
+    assert entries.count() == len(failing().answers)
+    assert entries.last.is_visible()
+    beside = "document.querySelector('.contents').getBoundingClientRect().right"
+    start = "document.querySelector('main').getBoundingClientRect().left"
+    assert opened.ask(beside) <= opened.ask(start)
+
+
 def test_a_comparison_and_a_bill_open_as_well(browser: Browser, tmp_path: Path) -> None:
     hostile_one = replace(good(), title="<script>alert(1)</script>" * 4)
     found = tabled(*three(), hostile_one)
