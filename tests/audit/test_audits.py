@@ -74,6 +74,17 @@ def test_a_dictionary_in_the_process_forgets_and_is_not_shared() -> None:
     assert answer(report, "workflows").verdict == "absent"
 
 
+def test_naive_memories_keep_what_they_stored_but_for_the_keys_they_do_not_know(
+    tmp_path: Path,
+) -> None:
+    with running(tmp_path, "valkey") as server:
+        for target, url in (("naive:json-files", None), ("naive:redis-document", server.url)):
+            found = answer(audited(target, "lasting", url=url), "lasting")
+            assert "gone or changed" not in found.summary
+            assert "runs again" not in found.summary
+        assert server.ask("DBSIZE") == b":0\r\n"
+
+
 def test_three_json_files_lose_turns_that_race_and_all_on_a_full_disk() -> None:
     for _ in range(5):  # whether two replicas meet is chance
         report = audited("naive:json-files", "races", "outage", race_turns=100)

@@ -14,10 +14,10 @@ from audit.test_questions import STORED, TURNS, good, level
 from stateward import cli
 from stateward.audit.compare import Table, compared, table
 from stateward.audit.config import THRESHOLDS, requirements
-from stateward.audit.forms import comparison, junit, markdown, terminal
+from stateward.audit.forms import comparison, junit, markdown, schema, terminal
 from stateward.audit.forms.html import page
 from stateward.audit.prices import Prices, read_prices
-from stateward.audit.record import Costs, Growing, Record, TurnRace
+from stateward.audit.record import Costs, Growing, Record, TurnRace, Updates
 from stateward.audit.report import Report
 from stateward.audit.verdict import report
 from stateward.errors import InvalidInput
@@ -188,3 +188,31 @@ def test_targets_are_compared_and_every_form_is_written(
     assert {"compare.json", "compare.md", "compare.html"} <= names
     assert {"report-1.html", "report-2.json"} <= names
     assert json.loads((out / "compare.json").read_text()) == found
+
+
+def test_what_one_report_was_not_asked_is_no_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = good()
+    whole = judged(record)
+    record.updates = Updates(100, 0, 93, 3)
+    record.turn_race = TurnRace(TURNS, STORED[2:], 2)
+    record.skipped = ["load"]
+    part = judged(record)
+    paths = []
+    for name, found in (("a", whole), ("b", part)):
+        path = tmp_path / f"{name}.json"
+        path.write_bytes(schema.to_json(found))
+        paths.append(str(path))
+    told = []
+    for words in (["audit", "--compare"], ["audit", "compare"]):
+        assert cli.main([*words, *paths, "--output", str(tmp_path / words[-1])]) == 1
+        told.append(capsys.readouterr().out)
+    assert told[0] == told[1]
+    gone = len(whole.answers) - len(part.answers)
+    assert f"The verdicts differ on 2 of {len(part.answers)} questions." in told[0]
+    assert f"{gone} more were not asked in every report." in told[0]
+    asked = [line for line in told[0].splitlines() if line[:1].isdigit() and "?" in line]
+    assert [line.split()[0] for line in asked[:2]] == ["10", "11"]
+    assert {line.split()[0] for line in asked[-gone:]} == {"6", "7"}
+    assert 'class="severity critical"' in (tmp_path / "compare" / "runs.html").read_text()

@@ -79,7 +79,7 @@ def test_the_node_example_holds_in_every_question(tmp_path: Path) -> None:
             '  fs.writeSync(file, JSON.stringify(entry) + "\\n");\n  fs.fdatasyncSync(file);\n',
             '  setTimeout(() => fs.writeSync(file, JSON.stringify(entry) + "\\n"), 3000);\n',
             "outage",
-            r"accepted turns of \d+ lost .the server is killed",
+            r"of \d+ accepted turns lost .the server is killed",
         ),
         (
             ".keys.has(key)) return [204];",

@@ -138,7 +138,7 @@ def test_values_that_are_the_same(one: Any, other: Any) -> None:
         ({"a": {"b": None}}, {"a": {}}, "['a']['b']"),
         ({"a": 1}, {"a": 1, "b": 2}, "['b']"),
         ([1, [2]], [1, [3]], "[1][0]"),
-        ([1, 2], [1], " (length)"),
+        ([1, 2], [1], "the number of items"),
     ],
 )
 def test_values_that_differ_are_told_with_where(one: Any, other: Any, where: str) -> None:

@@ -44,6 +44,7 @@ from stateward.audit.record import (
 from stateward.audit.report import Waiver
 from stateward.audit.targets import PARTS
 from stateward.audit.verdict import report
+from stateward.audit.workloads.drill import WHY_NONE
 
 SOURCE = Path(__file__).parent.parent.parent / "src" / "stateward" / "audit"
 TURNS = [f"{who}/{number}" for number in range(50) for who in (0, 1)]
@@ -205,9 +206,13 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("latency", "fail", "32.3 % of calls failed at 60 calls/s over 100 conversations: 190 × E",
      changes(levels=[level(conversations=10, intended=61.0), level(
          failed=190, seconds=9.8, lookups=200, errors={"E": 190}, lag=50.0)])),
-    ("latency", "fail", "100.0 % of calls failed", changes(levels=[level(
+    ("latency", "fail", "100 % of calls failed", changes(levels=[level(
         lookups=0, failed=600, achieved=0.0, windows=[], p50=0.0, p95=0.0, p99=0.0,
         errors={"JSONDecodeError": 600})])),
+    ("latency", "fail", "100 % of calls failed", changes(levels=[
+        level(conversations=10, intended=61.0, failed=9, errors={"E": 9}),
+        level(lookups=0, failed=600, achieved=0.0, windows=[], p50=0.0, p95=0.0, p99=0.0,
+              errors={"E": 600})])),
     ("latency", "fail", "over 100 ms in 3 of 3", changes(levels=[
         level(conversations=10, intended=61.0), level(p95=200.0, windows=[200.0] * 3)])),
     ("latency", "unknown", "lagged", changes(
@@ -236,11 +241,11 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         levels=[level(p95=150.0, windows=[1.0, 300.0, 1.0])])),
     ("concurrency", "warn", "first lookups of a new replica take 10.0 times", changes(
         doubling=Doubling(3, 6, 60, 12.0, 30.0, 1.2, 4.0, 1.0))),
-    ("concurrency", "unknown", "lagged 9 ms while replicas joined", changes(
+    ("concurrency", "unknown", "lagged 9.0 ms while replicas joined", changes(
         doubling=Doubling(3, 6, 60, 1.5, 6.0, 1.2, 4.0, 9.0))),
     ("concurrency", "unknown", "join under load", changes(
         doubling=Doubling(3, 6, 9, 1.5, 6.0, 1.2, 4.0, 1.0))),
-    ("outage", "fail", "1 accepted turn of 2 lost", changes(outages=[outage(found=["a"])])),
+    ("outage", "fail", "1 of 2 accepted turns lost", changes(outages=[outage(found=["a"])])),
     ("outage", "fail", "hung", changes(outages=[outage(hung=2)])),
     ("outage", "fail", "9.0 s to fail", slow_reads),
     ("outage", "fail", "incomplete history", changes(
@@ -273,7 +278,7 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("erasure", "fail", "a spilled turn comes back", more(
         "erasure", "spilled turns", differing=2)),
     ("erasure", "unknown", "whether it is still stored is unknown", without_traces),
-    ("kills", "pass", "concurrent writers lose or split turns without any kill (2 of 9, see races)",
+    ("kills", "pass", "concurrent writers lose or split turns without any kill: see question 10",
      more("kill_checks", "the same without a kill", differing=2)),
     ("slowdown", "fail", "append takes 1.0 ms at 20 messages of the conversation, 9.0 ms at 1,600",
      changes(costs_by_size=[by_size("append", "the conversation", 1.0, 2.0, 4.0, 9.0)])),
@@ -355,7 +360,8 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("races", "unknown", "locks", changes(lock_race=LockRace(2, 0, 0, 0))),
     ("races", "unknown", "tasks", changes(task_race=None)),
     ("races", "unknown", "too few", changes(turn_race=TurnRace(TURNS[:5], STORED[:10], 2))),
-    ("updates", "fail", "7 updates of 100", changes(updates=Updates(100, 0, 93, 3))),
+    ("updates", "fail", "7 of 100 acknowledged updates lost", changes(
+        updates=Updates(100, 0, 93, 3))),
     ("updates", "fail", "counted twice", changes(updates=Updates(100, 2, 103, 3))),
     ("updates", "warn", "refused", changes(updates=Updates(100, 5, 100, 3))),
     ("updates", "unknown", "too few", changes(updates=Updates(3, 5, 3, 3))),
@@ -372,9 +378,9 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
     ("growth", "fail", "full in 1 day", changes(growing=Growing(100, 0, 100_000, 10_100_000))),
     ("growth", "warn", "full in 50 days", changes(
         growing=Growing(100, 0, 100_000, 500_100_000, 30, 1000, 20, 120_000))),
-    ("growth", "pass", "5 GB of memory hold 500 days of it", changes(
+    ("growth", "pass", "5 GB of memory would hold 500 days of turns", changes(
         growing=Growing(100, 0, 100_000, None, 30, 1000, 20, 120_000))),
-    ("growth", "warn", "reports no limit; 5 GB of memory hold 50 days of it", changes(
+    ("growth", "warn", "reports no limit; 5 GB of memory would hold 50 days of turns", changes(
         growing=Growing(100, 0, 1_000_000, None, 30, 1000, 20, 1_200_000))),
     ("growth", "unknown", "in a long conversation was not measured", changes(
         growing=Growing(100, 0, 100_000, None))),
@@ -386,6 +392,8 @@ CASES: list[tuple[str, str, str, Callable[[Record], None]]] = [
         growing=Growing(100, 0, 100_000, 10_100_000, 30, 1000, 20, 100_000 + 20 * 6_000))),
     ("growth", "unknown", "size", changes(growing=Growing(100, None, None, None))),
     ("growth", "unknown", "did not grow", changes(growing=Growing(100, 5, 5, None))),
+    ("costs", "fail", "3 replicas may open 120 of 100 connections", changes(
+        costs=Costs(3, 40, 100, 30_000_000, 10, 900.0))),
     ("costs", "warn", "pooler", changes(costs=Costs(3, 4, 100, 30_000_000, 10, 900.0))),
     ("costs", "unknown", "measured", changes(costs=Costs(3, None, None, None, 10, None))),
     ("settings", "fail", "fsync off", changes(settings=Read("x", "1", "d", {"fsync": "off"}))),
@@ -523,12 +531,175 @@ def test_a_question_of_which_a_part_was_not_tried_is_not_answered() -> None:
     assert asked == {question.id for question in QUESTIONS} - {"concurrency", "races"}
 
 
+def unanswered(**changed: Any) -> Level:
+    """A load of which every call failed."""
+    nothing = {"lookups": 0, "achieved": 0.0, "windows": [], "p50": 0.0, "p95": 0.0, "p99": 0.0}
+    moments = [(0.0, 0.0, 0.0, 0.0, 60.0, 0.0, 60)]
+    return level(failed=600, errors={"E": 600}, moments=moments, **nothing, **changed)
+
+
+@pytest.mark.parametrize("id", ["latency", "concurrency"])
+def test_calls_that_all_failed_have_no_latency_in_the_evidence(id: str) -> None:
+    record = good()
+    record.levels = [level(conversations=10), unanswered()]
+    record.doubling = Doubling(3, 6, 0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    found = answer(judged(record), id)
+    assert found.verdict == "fail"
+    took = [fact.value for fact in found.evidence if fact.unit == "ms" and "lag" not in fact.what]
+    assert took
+    assert 0 not in took
+
+
+def test_a_load_that_was_not_answered_is_no_point_of_the_curve() -> None:
+    record = good()
+    record.levels = [level(conversations=10), unanswered()]
+    curve = judged(record).curves[0]
+    assert [point.x for point in curve.points] == [10]
+
+
+def test_reads_that_failed_or_were_not_measured_have_no_latency_in_the_chart() -> None:
+    record = good()
+    tried = [
+        Tried("read", 0.1, 0.001, "error"),
+        Tried("read", 0.2, 0.001, "error"),
+        Tried("read", 0.6, 0.5, "read"),
+        Tried("read", 0.7, 0.001, "error"),
+        Tried("read", 1.1, 0.0, "read"),
+    ]
+    record.outages = [outage(tried=tried)]
+    (failed, mixed) = judged(record).timelines[-1].moments
+    assert not failed.is_answered
+    assert failed.failed == 2
+    assert mixed.p50 == pytest.approx(500, rel=0.1)
+
+
 def test_every_zero_says_which_rate_it_rules_out() -> None:
     (races,) = [a for a in judged(good()).answers if a.id == "races"]
     (lost,) = [e for e in races.evidence if e.what == "lost turns"]
     assert lost.power == "0 of 100: a rate above 1 in 33 would have been detected (95 % confidence)"
     assert power(4) == "0 of 4: a rate above 75 % would have been detected (95 % confidence)"
-    assert power(3) == "too few trials to draw a conclusion"
+    assert power(3) == "tried 3 times: all held"
+    assert power(1) == "tried once: it held"
+    assert power(0) == "not tried"
+
+
+@pytest.mark.parametrize("id", ["latency", "concurrency"])
+@pytest.mark.parametrize(("failures", "severity"), [(10, "high"), (300, "critical")])
+def test_calls_that_fail_are_not_called_slow(id: str, failures: int, severity: str) -> None:
+    record = good()
+    record.levels = [level(conversations=10), level(failed=failures, errors={"E": failures})]
+    found = answer(judged(record), id)
+    assert found.severity == severity
+    assert "users get an error" in found.means
+    record.levels = [level(p95=150.0, windows=[150.0] * 3)]
+    slow = answer(judged(record), id)
+    assert slow.severity == "medium"
+    assert "users get an error" not in slow.means
+
+
+def test_a_remedy_is_for_the_engine_at_hand() -> None:
+    record = good()
+    record.updates = Updates(100, 0, 93, 3)
+    record.turn_race = TurnRace(TURNS, STORED[2:], 2)
+    record.outages = [outage(found=["a"])]
+    known = ("redis", "postgresql", "sqlite", "files")
+    words = {"redis": "Lua", "postgresql": "FOR UPDATE", "sqlite": "BEGIN IMMEDIATE"}
+    own = {"redis": "appendonly", "postgresql": "synchronous_commit", "sqlite": "synchronous full"}
+    for engine in known:
+        record.settings = Read(engine, "1", "durable", dict(DURABLE))
+        remedies = {each.id: each.remedy for each in judged(record).answers}
+        for name, word in words.items():
+            assert (word in remedies["updates"]) == (name == engine)
+        for name, word in own.items():
+            assert (word in remedies["outage"]) == (name == engine)
+        assert ("RPUSH" in remedies["races"]) == (engine == "redis")
+    record.settings = None
+    record.title = record.target = "naive:redis-document on valkey (started by the audit)"
+    assert "Lua" in answer(judged(record), "updates").remedy
+
+
+def test_a_remedy_is_for_the_finding_and_not_for_the_whole_question() -> None:
+    record = good()
+    record.turn_race = TurnRace(TURNS, STORED[2:], 2)
+    assert "fence" not in answer(judged(record), "races").remedy
+    more("windows", "load(last=0)", differing=2)(record)
+    assert "last=0" in answer(judged(record), "windows").remedy
+    assert "reverse" not in answer(judged(record), "windows").remedy
+    record.settings = Read("x", "1", "d", {"fsync": "off"})
+    assert "appendonly" not in answer(judged(record), "settings").remedy
+    record.provides.remove("sizes")
+    for id in ("settings", "growth"):
+        assert "describe()" in answer(judged(record), id).remedy
+        assert "appendonly" not in answer(judged(record), id).remedy
+
+
+def test_a_slow_timeout_is_no_lost_turn() -> None:
+    record = good()
+    slow_reads(record)
+    slow = answer(judged(record), "outage")
+    assert (slow.severity, "hangs" in slow.means) == ("high", True)
+    record.outages = [outage(found=["a"])]
+    lost = answer(judged(record), "outage")
+    assert (lost.severity, "gone" in lost.means) == ("critical", True)
+
+
+def test_no_fault_is_blamed_for_what_concurrent_writers_lose_without_any() -> None:
+    record = good()
+    record.outages = [outage(found=["a"], elsewhere=3)]
+    assert answer(judged(record), "outage").verdict == "fail"
+    record.turn_race = TurnRace(TURNS, STORED[2:], 2)
+    found = answer(judged(record), "outage")
+    assert found.verdict == "unknown"
+    assert "(the link is cut)" not in found.summary
+    assert "question 10" in found.summary
+    record.outages = [outage(found=["a"])]  # nothing else wrote: so the fault lost it
+    assert answer(judged(record), "outage").verdict == "fail"
+
+
+def test_no_fault_is_blamed_for_a_second_delivery_that_is_never_noticed() -> None:
+    record = good()
+    record.outages = [outage(accepted=["before/0"], found=["before/0", "before/0"])]
+    assert "duplicated" in answer(judged(record), "outage").summary
+    more("keys", "redelivered immediately", differing=9)(record)
+    assert answer(judged(record), "outage").verdict == "pass"
+    record.outages = [outage(found=["a", "b", "b"])]
+    assert "duplicated" in answer(judged(record), "outage").summary
+
+
+def test_the_headline_counts_as_the_tiles_do_and_is_short() -> None:
+    record = good()
+    record.provides.remove("tasks")
+    record.updates = Updates(100, 0, 93, 3)
+    record.turn_race = TurnRace(TURNS, STORED[2:] + STORED[-2:], 2)
+    found = judged(record)
+    counts = dict.fromkeys(("fail", "absent"), 0)
+    for each in found.answers:
+        counts[each.verdict] = counts.get(each.verdict, 0) + 1
+    asked = len(found.answers)
+    assert f"{counts['fail']} of {asked} questions fail, {counts['absent']} ask" in found.sentence
+    assert "; " not in found.sentence
+    assert ": the" not in found.sentence
+
+
+def test_what_a_backup_would_need_is_said() -> None:
+    record = good()
+    record.drill = None
+    record.notes["backup"] = WHY_NONE
+    assert "backup() and restore()" in answer(judged(record), "backup").summary
+
+
+def test_what_could_not_be_looked_at_is_no_zero() -> None:
+    record = good()
+    record.turn_race = TurnRace(TURNS, [], 2, "JSONDecodeError")
+    races = {e.what: e for e in answer(judged(record), "races").evidence}
+    assert races["lost turns"].value == 100
+    assert not {"duplicated turns", "split turns", "reordered turns"} & set(races)
+    record.outages = [outage(unreadable="OSError")]
+    (lost,) = [e for e in answer(judged(record), "outage").evidence if "lost" in e.what]
+    assert lost.power == "not tried"
+    record.steps = [*STEPS, Step(3, 500.0, 501.0, "ok", "read", "t", ["v0"])]
+    (appends,) = [e for e in answer(judged(record), "consistency").evidence if e.what == "appends"]
+    assert appends.power == ""
 
 
 def test_workloads_faults_and_questions_know_nothing_of_each_other() -> None:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
 from stateward.audit.forms import baseline, words
-from stateward.audit.forms.html import page
+from stateward.audit.forms.html import charts, page
 from stateward.audit.report import (
     VERDICTS,
     Curve,
@@ -151,6 +151,21 @@ def test_readouts_say_the_figures_and_what_was_going_on() -> None:
     )
 
 
+def test_a_second_in_which_nothing_was_answered_has_no_latency() -> None:
+    moments = [Moment(float(at), 20.0, 30.0, 40.0, 10.0, 10.0) for at in range(4)]
+    moments += [Moment(4.0, 0.0, 0.0, 0.0, 10.0, 0.0, 10)]
+    moments += [Moment(float(at), 20.0, 30.0, 40.0, 10.0, 10.0) for at in range(5, 9)]
+    report = replace(passing(), timelines=(Timeline("load", tuple(moments)),), curves=())
+    drawn = page.html(report)
+    (path, _) = re.findall(r'class="line p50" d="([^"]*)"', drawn)
+    assert path.count("M") == 2  # broken where all calls failed
+    assert len(set(re.findall(r" ([0-9.]+)(?:L|M|$)", path))) == 1
+    seen = Seen(drawn)
+    said = next(value for name, value in seen.values if name == "data-readouts")
+    assert "4 s: none was answered; 0 of 10 calls/s, 10 failed" in said
+    assert "4 – – – 10 0 10" in seen.text
+
+
 @given(hostile.plans)
 @settings(max_examples=40, deadline=None, derandomize=True)
 def test_hostile_text_stays_text(plan: hostile.Plan) -> None:
@@ -203,7 +218,7 @@ def test_what_passed_is_folded_and_nothing_else(report: Report) -> None:
     cards = re.findall(r'<(article|details) class="card ([a-z]+)"', page.html(report))
     assert len(cards) == len(report.answers)
     for kind, verdict in cards:
-        assert (kind == "details") == (verdict == "pass")
+        assert (kind == "details") == (verdict in ("pass", "absent"))
 
 
 @every_sample
@@ -222,9 +237,17 @@ def test_the_numbers_of_faults_are_apart_and_drawn_over_everything() -> None:
     faults = tuple(Span(55.0 + at, 55.5 + at, f"fault {at}") for at in range(5))
     report = replace(failing(), timelines=(Timeline("outage", moments, faults),))
     text = page.html(report)
-    for chart in re.findall(r"<svg class=.chart.*?</svg>", text, re.DOTALL)[:2]:
-        places = [float(x) for x in re.findall(r'class="badge" cx="([0-9.]+)"', chart)]
+    both = re.findall(r"<svg class=.chart.*?</svg>", text, re.DOTALL)[:2]
+    assert len(both) == 2
+    for drawn in both:
+        places = [float(x) for x in re.findall(r'class="badge" cx="([0-9.]+)"', drawn)]
         assert len(places) == 5
         assert all(b - a >= 17.9 for a, b in pairwise(places))
-        assert chart.index('class="badge"') > chart.index("limit-text")
+        assert drawn.index('class="badge"') > drawn.index('class="line p99"')
+        (scale,) = re.findall(r'y="([0-9.]+)">ms', drawn)
+        cys = re.findall(r'class="badge" cx="[0-9.]+" cy="([0-9.]+)"', drawn)
+        assert min(map(float, cys)) - charts.BADGE >= float(scale) + 4  # below the scale's name
+        assert "limit-text" not in drawn  # question 6's limit is not held against an outage
     assert "calls that failed, as they must while the store is down" in text
+    calm = page.html(replace(report, timelines=(Timeline("load", moments),)))
+    assert "as they must" not in calm

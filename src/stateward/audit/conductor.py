@@ -35,6 +35,9 @@ from stateward.audit.workloads.workload import Stage, Workload
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
+# It would be judged by what the audit chose: that says nothing of the server used in production.
+OWN_SETTINGS = "the server has the settings that the audit gave it, not those of your own"
+
 
 class Audit:
     """One audit from its first look to the last thing cleared away."""
@@ -146,6 +149,10 @@ class Audit:
         self.target, sizes = await self.target.fitted(options.sizes)
         fleet.target = self._faults.target = self.target
         self.record.environment["replicas"] = sizes.replicas
+        if self.target.url is not None and "://" in self.target.url:
+            self.record.environment["store"] = self.target.url.partition("://")[0]
+        if options.with_server is not None:
+            self.record.notes["settings"] = OWN_SETTINGS
         stage = Stage(fleet, sizes, self.record, self._faults)
         stage.pool, stage.backup, stage.tenant = pool, self._backup, self._tenant
         if self._server is not None:
@@ -172,11 +179,12 @@ class Audit:
             shown = f"{number:>2}/{len(WORKLOADS)} {workload.words}"
             self.show(shown)
             stage.say = lambda more, shown=shown: self.show(f"{shown}: {more}")  # type: ignore[misc]
-            target = self.target.for_workload(workload.name)
+            target = self.target.for_workload(workload.place)
             if target is not self.target:
                 await stage.fleet.rest()
                 stage.fleet.target = target
-                self._apart.append(target)
+                if target not in self._apart:
+                    self._apart.append(target)
             await self._one(stage, workload)
         await stage.fleet.rest()  # a store that is only looked at is let go of, not died on
 

@@ -75,6 +75,11 @@ class Moment(Struct, frozen=True):
     achieved: float
     failed: int = 0
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is any latency to show: not if all its calls failed."""
+        return self.achieved > 0 and self.p99 > 0
+
 
 class Timeline(Struct, frozen=True):
     """Latency over time, with what disturbed it."""

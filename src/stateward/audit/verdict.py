@@ -29,6 +29,24 @@ from stateward.audit.report import (
 )
 
 BAD: tuple[Verdict, ...] = ("fail", "error", "absent")
+# What a memory needs so that the questions of a part can be asked.
+PROVIDED = {
+    "threads": "append() and load()",
+    "keys": "an append() that stores a turn once, however often its key is delivered",
+    "users": "get_user(), put_user() and update_user()",
+    "versions": "a get_user() that returns a version, and a put_user() that takes expect=",
+    "tasks": "run_once()",
+    "workflows": "run_workflow()",
+    "locks": "lock()",
+    "fences": "an append() that takes fence=",
+    "metrics": "metrics(), or pass --metrics-url",
+    "alarm": "alarms(), or pass --alerts-url",
+    "sizes": "describe()",
+    "context": "context()",
+    "erasure": "erase()",
+    "traces": "traces()",
+    "effects": "effect_key()",
+}
 FAILED = "Find out why this call fails, then ask this question again: until then it has no answer."
 
 
@@ -127,7 +145,9 @@ def _is_asked(question: Question, record: Record) -> bool:
 def _finding(question: Question, record: Record, limits: Mapping[str, float]) -> Finding:
     missing = [part for part in question.needs if part not in record.provides]
     if missing:
-        return Finding("absent", f"the target has no {' and no '.join(missing)}")
+        notes = [f"; {record.notes[n]}" for n in question.workloads if n in record.notes]
+        said = f"the target has no {' and no '.join(missing)}{''.join(notes)}"
+        return Finding("absent", said, remedy=_provided(missing))
     problems = [record.problems[name] for name in question.workloads if name in record.problems]
     if any(getattr(record, field) is None for field in question.evidence):
         if problems:
@@ -142,6 +162,12 @@ def _finding(question: Question, record: Record, limits: Mapping[str, float]) ->
     return found
 
 
+def _provided(missing: list[str]) -> str:
+    """How a memory provides what it lacks: nothing is known of how it could be better."""
+    means = dict.fromkeys(PROVIDED.get(part, f"the part {part}") for part in missing)
+    return f"Give the memory {' and '.join(means)}, or waive this question with a reason ([waive])."
+
+
 def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> str:
     counted = {
         name: [a for a in answers if a.waived is None and a.verdict in which]
@@ -154,13 +180,7 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
     elif record.interrupted:
         tail += " The audit was interrupted: this is what it found until then."
     if verdict == "fail":
-        first = worst_first(counted["bad"])[0]
-        fails = "fails" if len(counted["bad"]) == 1 else "fail"
-        return (
-            f"Not ready for production: {len(counted['bad'])} of "
-            f"{plural(len(answers), 'question')} {fails}, "
-            f"the worst is “{first.question}”: {first.summary}.{tail}"
-        )
+        return f"Not ready for production: {_bad(counted['bad'], len(answers))}{tail}"
     if verdict == "unknown":
         are = "is" if len(counted["unknown"]) == 1 else "are"
         many = plural(len(answers), "answer")
@@ -170,7 +190,29 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
         return f"It holds, with {warnings} in {plural(len(answers), 'answer')}.{tail}"
     if len(answers) == 1:
         return f"It holds: the question passes.{tail}"
-    return f"It holds: all {len(answers)} questions pass.{tail}"
+    many = "both" if len(answers) == 2 else f"all {len(answers)}"
+    return f"It holds: {many} questions pass.{tail}"
+
+
+def _bad(bad: list[Answer], asked: int) -> str:
+    """As many as the tiles of the page say, and the beginning of the worst finding."""
+    first = worst_first(bad)[0]
+    what = f"“{first.question}” {first.summary[:1].upper()}{first.summary[1:].split('; ')[0]}."
+    if asked == 1:
+        return what
+    have = "what the target does not have"
+    words: dict[Verdict, tuple[str, str]] = {
+        "fail": ("fails", "fail"),
+        "error": ("could not be tried", "could not be tried"),
+        "absent": (f"asks for {have}", f"ask for {have}"),
+    }
+    said: list[str] = []
+    for verdict in BAD:
+        if many := sum(answer.verdict == verdict for answer in bad):
+            of = "" if said else f" of {plural(asked, 'question')}"
+            said.append(f"{many}{of} {words[verdict][many > 1]}")
+    worst = f"The worst: {what}" if len(bad) > 1 else what
+    return f"{', '.join(said)}. {worst}"
 
 
 # --- plots ------------------------------------------------------------------------------
@@ -194,11 +236,13 @@ def _reads(outages: list[Outage]) -> tuple[Moment, ...]:
     """The reads during outages, in half seconds."""
     moments = []
     reads = [each for outage in outages for each in outage.tried if each.what == "read"]
+    reads = [each for each in reads if each.seconds]  # some older records have one unmeasured
     for half in sorted({int(each.at * 2) for each in reads}):
         these = [each for each in reads if int(each.at * 2) == half]
         took = LogHistogram()
         for each in these:
-            took.add(each.seconds)
+            if each.outcome != "error":  # how long an error took is no latency of a read
+                took.add(each.seconds)
         failed = sum(each.outcome == "error" for each in these)
         rate = 2.0 * len(these)
         p50, p95, p99 = took.ms(0.5), took.ms(0.95), took.ms(0.99)
@@ -209,11 +253,15 @@ def _reads(outages: list[Outage]) -> tuple[Moment, ...]:
 def _curves(record: Record) -> list[Curve]:
     found = []
     if record.levels:
-        points = tuple(Point(lv.conversations, lv.p50, lv.p95, lv.p99) for lv in record.levels)
+        points = tuple(
+            Point(lv.conversations, lv.p50, lv.p95, lv.p99) for lv in record.levels if lv.p50
+        )
         found.append(Curve("Lookups by concurrent conversations", "conversations", points))
     if record.lengths:
         points = tuple(
-            Point(each.messages, each.p50, each.p95, each.p99) for each in record.lengths
+            Point(each.messages, each.p50, each.p95, each.p99)
+            for each in record.lengths
+            if each.p50
         )
         found.append(Curve("Lookups by length of the history", "messages", points))
     return found

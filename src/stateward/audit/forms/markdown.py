@@ -16,7 +16,7 @@ _SPECIAL = re.compile(
     r"|^[#+=:-]"
     r"|[@#](?=\w)|&(?=[#\w])|:(?=//|[\w+-]+:)|(?<=www)\.)"
 )
-_NUMBERED = re.compile(r"^([0-9]+)([.)])")
+_NUMBERED = re.compile(r"^([0-9]+)([.)])(?=\s|$)")
 
 
 def text(report: Report) -> str:

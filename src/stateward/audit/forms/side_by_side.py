@@ -11,34 +11,50 @@ from collections.abc import Sequence
 from stateward.audit.forms import words
 from stateward.audit.forms.html.document import document
 from stateward.audit.forms.html.markup import Markup, tag
-from stateward.audit.forms.html.parts import chip, heads, hero, section
+from stateward.audit.forms.html.parts import chip, grave, heads, hero, section
 from stateward.audit.forms.terminal import fold
-from stateward.audit.report import VERDICTS, Answer, Report
+from stateward.audit.plurals import plural
+from stateward.audit.report import SEVERITIES, VERDICTS, Answer, Report
 
 Row = tuple[str, list[Answer | None]]  # a question, and what each report answers
 
 
 def rows(reports: Sequence[Report]) -> list[Row]:
-    """Every question that one of them answers: first those on which they differ, worst first."""
+    """Every question that one of them answers: first those on which they differ, worst first.
+
+    What one of them was not asked says nothing of a difference, and comes last.
+    """
     by_id = [{answer.id: answer for answer in report.answers} for report in reports]
     ids = dict.fromkeys(id for answers in by_id for id in answers)
     found = [[answers.get(id) for answers in by_id] for id in ids]
-    found.sort(key=lambda answers: (not _differ(answers), min(map(_rank, answers))))
-    return [(next(each.question for each in answers if each), answers) for answers in found]
+    found.sort(
+        key=lambda answers: (None in answers, not _differ(answers), min(map(_rank, answers)))
+    )
+    return [(_title(next(each for each in answers if each)), answers) for answers in found]
+
+
+def _title(answer: Answer) -> str:
+    return answer.question if answer.number is None else f"{answer.number}  {answer.question}"
 
 
 def _differ(answers: Sequence[Answer | None]) -> bool:
-    return len({each.verdict if each else None for each in answers}) > 1
+    return None not in answers and len({each.verdict for each in answers if each}) > 1
 
 
-def _rank(answer: Answer | None) -> int:
-    return len(VERDICTS) if answer is None else VERDICTS.index(answer.verdict)
+def _rank(answer: Answer | None) -> tuple[int, int]:
+    if answer is None:
+        return len(VERDICTS), 0
+    return VERDICTS.index(answer.verdict), SEVERITIES.index(answer.severity or "low")
 
 
 def sentence(reports: Sequence[Report]) -> str:
-    found = rows(reports)
-    differing = sum(_differ(answers) for _, answers in found)
-    return f"The verdicts differ on {differing} of {len(found)} questions."
+    found = [answers for _, answers in rows(reports)]
+    shared = [answers for answers in found if None not in answers]
+    differing = sum(map(_differ, shared))
+    said = f"The verdicts differ on {differing} of {plural(len(shared), 'question')}."
+    if rest := len(found) - len(shared):
+        said += f" {plural(rest, 'more was', 'more were')} not asked in every report."
+    return said
 
 
 def text(reports: Sequence[Report], width: int = 100) -> str:
@@ -96,5 +112,5 @@ def html(reports: Sequence[Report]) -> str:
 def _cell(answer: Answer | None) -> Markup:
     if answer is None:
         return tag("td", tag("span", "not asked", class_="power"))
-    said = tag("span", words.sentence(words.graded(answer)), class_="power")
-    return tag("td", chip(answer.verdict), said)
+    said = tag("span", words.sentence(answer.summary), class_="power")
+    return tag("td", chip(answer.verdict), grave(answer), said)

@@ -65,7 +65,8 @@ QUESTION = Question(
     ("threads",),
     ("drill",),
     "Back up on a schedule, restore into an empty place as a drill, and compare. For a provider's "
-    "snapshots, pass --backup-command and --restore-command, so that the drill uses them.",
+    "snapshots, pass --backup-command and --restore-command, so that the drill uses them; a memory "
+    "of your own can have backup() and restore().",
     judge,
     ("backup",),
     severity="high",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.latency import AGAIN, FAILING, doubtful, failed_percent
+from stateward.audit.questions.latency import AGAIN, doubtful, failed_percent, failing
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural
 from stateward.audit.record import Doubling, Length, Level, Record
 from stateward.audit.report import Evidence, Verdict
@@ -15,16 +15,15 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.lengths is not None
     assert record.doubling is not None
     facts = _facts(record.levels, record.lengths, record.doubling, limits)
-    if failing := [
+    if refused := [
         level for level in record.levels if failed_percent(level) > limits["errors_percent"]
     ]:
         said = ", ".join(
-            f"{failed_percent(level):.0f} % at {level.conversations}" for level in failing
+            f"{failed_percent(level):.3g} % at {level.conversations}" for level in refused
         )
-        errors = " and ".join(dict.fromkeys(name for level in failing for name in level.errors))
-        return Finding(
-            "fail", f"calls fail: {said} conversations ({errors})", facts, remedy=FAILING
-        )
+        errors = " and ".join(dict.fromkeys(name for level in refused for name in level.errors))
+        most = max(map(failed_percent, refused))
+        return failing(f"calls fail: {said} conversations ({errors})", most, facts)
     enough = [level for level in record.levels if level.lookups >= limits["fewest_lookups"]]
     many = [level for level in enough if level.conversations >= 10]
     if not many:
@@ -67,10 +66,13 @@ def _facts(
             for each in levels
             if each.failed
         ),
-        *(Evidence(f"p50 with {each.messages:,} messages", each.p50, "ms") for each in lengths),
-        Evidence(f"{joined}: p50 of the first lookups", doubling.cold_p50, "ms"),
-        Evidence(f"{joined}: p95 of the first lookups", doubling.cold_p95, "ms"),
-        Evidence(f"{joined}: p50 of the warm ones", doubling.warm_p50, "ms"),
+        *(
+            Evidence(f"p50 with {each.messages:,} messages", each.p50 or None, "ms")
+            for each in lengths
+        ),
+        Evidence(f"{joined}: p50 of the first lookups", doubling.cold_p50 or None, "ms"),
+        Evidence(f"{joined}: p95 of the first lookups", doubling.cold_p95 or None, "ms"),
+        Evidence(f"{joined}: p50 of the warm ones", doubling.warm_p50 or None, "ms"),
     )
 
 
@@ -98,7 +100,7 @@ def _cold(seen: Doubling, limits: Thresholds) -> tuple[Verdict, str]:
     if not (seen.cold_p50 and seen.warm_p50 and seen.lag):
         return "unknown", "the first lookups of a joining replica were not measured"
     if seen.lag > limits["generator_lag_ms"]:
-        return "unknown", f"the generator lagged {seen.lag:g} ms while replicas joined"
+        return "unknown", f"the generator lagged {seen.lag:.1f} ms while replicas joined"
     times = seen.cold_p50 / seen.warm_p50
     said = f"the first lookups of a new replica take {times:.1f} times as long as the others"
     slower = seen.cold_p50 - seen.warm_p50 > limits["cold_floor_ms"]

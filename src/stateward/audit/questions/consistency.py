@@ -6,12 +6,22 @@ from collections import Counter
 
 from stateward.audit.checkers.histories import Status
 from stateward.audit.checkers.list_append import ListAppend, ListRead, Transaction, check
-from stateward.audit.questions.question import Finding, Question, Thresholds, plural, power, zero
+from stateward.audit.questions.engines import APPEND, on
+from stateward.audit.questions.question import (
+    Finding,
+    PartialFinding,
+    Question,
+    Thresholds,
+    failed,
+    plural,
+    zero,
+)
 from stateward.audit.record import Record, Step
 from stateward.audit.report import Evidence
 
 FEWEST = 100
 BROKEN = {"lost append", "duplicate", "garbage read", "incompatible order", "aborted read"}
+DAMAGED = "Turns that were stored are missing, doubled or in another order when they are read."
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -29,7 +39,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     total = len(appends) + len(reads)
     facts = (
         zero("anomalies", len(anomalies), total, "operations"),
-        Evidence("appends", len(appends), power=power(len(appends))),
+        Evidence("appends", len(appends)),
         Evidence("reads", len(reads)),
         *(Evidence(name, count) for name, count in names.items()),
     )
@@ -39,7 +49,11 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     found = ", ".join(f"{count} × {name}" for name, count in names.items())
     worst = next((a for a in anomalies if a.name in BROKEN), anomalies[0])
     level = "not even eventually" if names.keys() & BROKEN else "eventually"
-    return Finding("fail", f"{level} consistent: {found}", facts, str(worst))
+    said = f"{level} consistent: {found}"
+    if names.keys() & BROKEN:
+        problem = PartialFinding(said, on(record, APPEND), "critical", DAMAGED)
+        return failed([problem], facts, str(worst))
+    return Finding("fail", said, facts, str(worst))
 
 
 def _tells_something(step: Step) -> bool:

@@ -12,8 +12,8 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     assert seen is not None
     agents = int(limits["agents"])
     facts = [
-        Evidence("resident memory a replica", _mb(seen.memory_a_replica), "MB"),
-        Evidence("bytes written a turn", _rounded(seen.written_a_turn)),
+        Evidence("resident memory per replica", _mb(seen.memory_a_replica), "MB"),
+        Evidence("bytes written per turn", _rounded(seen.written_a_turn)),
     ]
     if seen.memory_a_replica is None:
         return Finding("unknown", "a replica's memory could not be measured here", tuple(facts))
@@ -27,14 +27,19 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         said = (
             f"{agents} agents may open {agents * seen.pool} of {seen.max_connections} connections"
         )
+        now = seen.replicas * seen.pool
+        if 100 * now / seen.max_connections >= limits["pools_fail_percent"]:
+            said = f"{seen.replicas} replicas may open {now} of {seen.max_connections} connections"
+            return Finding("fail", said, tuple(facts))
+        # What there will be one day is a projection, which warns.
         if part >= limits["pools_fail_percent"]:
             return Finding("warn", f"{said}: put a pooler in between", tuple(facts))
         if part >= limits["pools_warn_percent"]:
             return Finding("warn", said, tuple(facts))
         return Finding("pass", said, tuple(facts))
-    said = f"{_mb(seen.memory_a_replica)} MB a replica"
+    said = f"{_mb(seen.memory_a_replica)} MB per replica"
     if seen.written_a_turn is not None:
-        said += f", {round(seen.written_a_turn):,} bytes written a turn"
+        said += f", {round(seen.written_a_turn):,} bytes written per turn"
     return Finding("pass", said, tuple(facts))
 
 

@@ -45,7 +45,7 @@ def updates(record: Record, limits: Thresholds) -> Finding:
     grown = seen.bytes_updated - seen.bytes_long
     each = grown / seen.updates
     facts: tuple[Evidence, ...] = (
-        Evidence(f"bytes an update of {seen.document:,} bytes", round(each)),
+        Evidence(f"bytes per update of {seen.document:,} bytes", round(each)),
     )
     if each < KEPT * seen.document or grown < limits["history_floor_bytes"]:
         return Finding("pass", "", facts)
@@ -125,7 +125,7 @@ def capacity(record: Record, limits: Thresholds) -> Finding:
         said += "; the store reports no limit"
     if in_memory is None:
         return Finding("unknown", f"{said}, and turns_a_day is 0", facts)
-    said += f"; {fits:g} GB of memory hold {_days(in_memory)} of it"
+    said += f"; {fits:g} GB of memory would hold {_days(in_memory)} of turns"
     if days is None and in_memory < limits["days_warn"]:
         return Finding("warn", said, facts)
     return Finding("pass", said, facts)

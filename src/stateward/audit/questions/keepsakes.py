@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
 TTL = "Set no expiry that was not asked for, and keep keys and results as long as turns."
+AGAIN = "A message that is delivered again later is stored and answered twice."
 PROMISES = (
     Promise("conversations", "a conversation is gone or changed later", TTL),
     Promise("users", "a user's state is gone or changed later", TTL, "users"),
@@ -18,7 +21,10 @@ PROMISES = (
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    return finding(record, record.lasting, PROMISES, "everything was unchanged later")
+    found = finding(record, record.lasting, PROMISES, "everything was unchanged later")
+    broken = {check.promise for check in record.lasting or () if check.differing}
+    # All that was stored is there, so the report must not say that it was forgotten.
+    return replace(found, severity="high", means=AGAIN) if broken == {"keys"} else found
 
 
 QUESTION = Question(

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Question, Thresholds, plural
+from stateward.audit.questions.question import (
+    Finding,
+    PartialFinding,
+    Question,
+    Thresholds,
+    failed,
+    plural,
+)
 from stateward.audit.record import Level, Record
-from stateward.audit.report import Evidence
+from stateward.audit.report import Evidence, Severity
 
 WINDOWS = 3
 AGAIN = (
@@ -17,6 +24,14 @@ FAILING = (
     "First find out why calls fail: writes that overlap and damage what is read, a pool that is "
     "too small, a limit of the server, or a call that never ends."
 )
+MANY = 5.0  # per cent of calls that fail: few users are spared
+
+
+def failing(said: str, percent: float, facts: tuple[Evidence, ...]) -> Finding:
+    """Calls that fail are no slowness: they have their own remedy and consequence."""
+    means = "Calls fail: users get an error, or the agent answers without its memory."
+    severity: Severity = "critical" if percent > MANY else "high"
+    return failed([PartialFinding(said, FAILING, severity, means)], facts)
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -25,13 +40,12 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         return Finding("unknown", "no load was applied")
     busiest = max(record.levels, key=lambda each: each.intended)
     found = judge_level(busiest, limits)
-    others = [(judge_level(each, limits), each) for each in record.levels if each is not busiest]
     # What is slow or fails at one load is known, whatever is known of another.
     for verdict in ("fail", "warn"):
-        if found.verdict in ("fail", verdict) or (found.verdict, verdict) == ("unknown", "warn"):
+        if verdict == "warn" and found.verdict != "pass":
             break
-        hit = [(failed_percent(at), at.p95, said) for said, at in others if said.verdict == verdict]
-        if hit:
+        tried = [(failed_percent(at), at.p95, judge_level(at, limits)) for at in record.levels]
+        if hit := [each for each in tried if each[2].verdict == verdict]:
             return max(hit, key=lambda each: each[:2])[2]
     return found
 
@@ -49,21 +63,20 @@ def judge_level(level: Level, limits: Thresholds) -> Finding:
     """
     most = limits["lookup_p95_ms"]
     facts = (
-        Evidence("p50", level.p50, "ms"),
-        Evidence("p95", level.p95, "ms", f"under {most:g} ms"),
-        Evidence("p99", level.p99, "ms", f"warning from {limits['lookup_p99_ms']:g} ms"),
+        # None: no lookup was answered, so nothing was measured.
+        Evidence("p50", level.p50 or None, "ms"),
+        Evidence("p95", level.p95 or None, "ms", f"under {most:g} ms"),
+        Evidence("p99", level.p99 or None, "ms", f"warning from {limits['lookup_p99_ms']:g} ms"),
         Evidence("intended rate", level.intended, "calls/s"),
         Evidence("achieved rate", level.achieved, "calls/s"),
         Evidence("failed calls", level.failed, "", f"{limits['errors_percent']:g} %"),
         Evidence("the generator's own lag, p99", level.lag, "ms"),
     )
     at = f"at {level.intended:g} calls/s over {plural(level.conversations, 'conversation')}"
-    failed = failed_percent(level)
-    if failed > limits["errors_percent"]:
+    percent = failed_percent(level)
+    if percent > limits["errors_percent"]:
         said = ", ".join(f"{count} × {name}" for name, count in level.errors.items())
-        return Finding(
-            "fail", f"{failed:.1f} % of calls failed {at}: {said}", facts, remedy=FAILING
-        )
+        return failing(f"{percent:.3g} % of calls failed {at}: {said}", percent, facts)
     if level.lookups < limits["fewest_lookups"]:
         said = plural(level.lookups, "lookup was", "lookups were")
         return Finding("unknown", f"only {said} made {at}", facts)
@@ -89,7 +102,7 @@ def doubtful(level: Level, limits: Thresholds) -> str:
     if not level.lag:
         return "the generator's own lag was not measured"
     if level.lag > limits["generator_lag_ms"]:
-        return f"the generator itself lagged {level.lag:g} ms, so its figures say nothing"
+        return f"the generator itself lagged {level.lag:.1f} ms, so its figures say nothing"
     achieved = 100 * level.achieved / level.intended if level.intended else 0.0
     # A generator that kept time and still was held up was held up by the store.
     held_up = level.p95 > limits["lookup_p95_ms"] and level.achieved > 0

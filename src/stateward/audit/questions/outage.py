@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
+from msgspec.structs import replace
+
+from stateward.audit.questions.engines import APPEND, KEEP, on
+from stateward.audit.questions.question import (
+    Finding,
+    PartialFinding,
+    Question,
+    Thresholds,
+    failed,
+    plural,
+    zero,
+)
+from stateward.audit.questions.races import lost_turns
 from stateward.audit.record import Outage, Record, Tried
 from stateward.audit.report import Evidence
+
+TIMEOUT = "Give every call a timeout, of the connection and of each answer."
+RECONNECT = "Drop a connection that failed, and open a new one for the next call."
+HONEST = "Raise an error that says what failed: never an empty or earlier history in its place."
+REPLAY = "Keep turns locally until the store answers, and store them in their order."
+KEYED = "Give every turn a key, so that a write that is tried again is stored once."
+LOST = "Turns or facts that were accepted are gone after an outage."
+HANGS = "While the store is down, the agent hangs instead of answering."
+BLIND = "After an outage the agent stays without its memory until it is restarted."
+DELIVERED = "redelivered immediately"
+CAUSE = (
+    "whether faults lose turns is not known: concurrent writers lose them without any fault "
+    "(question 10)"
+)
+WRONG = "The agent answers from a history that is incomplete, out of date or out of order."
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -14,17 +41,24 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         return Finding("unknown", "no fault reached the store, so nothing is known")
     readable = [o for o in outages if not o.unreadable]
     unreadable = [o for o in outages if o.unreadable]
-    lost = [(o, turn) for o in readable for turn in o.accepted if turn not in o.found]
-    accepted = sum(len(o.accepted) for o in outages)
+    overwritten, fair = _overwritten(record, readable)
+    lost = [(o, turn) for o in fair for turn in o.accepted if turn not in o.found]
+    accepted = sum(len(o.accepted) for o in fair)
     reads = [t for o in outages for t in o.tried if t.what in ("read", "user")]
     writes = [t for o in outages for t in o.tried if t.what in ("append", "change")]
     forgotten = [(o, each) for o in readable for each in o.changed if each not in o.kept_changes]
     hung = sum(o.hung for o in outages)
     empty = [t for t in reads if t.outcome == "read" and not t.complete]
-    stale = [(o, t) for o in outages for t in o.tried if t.outcome == "read" and t.missing]
+    stale = [
+        (o, t)
+        for o in outages
+        if o not in overwritten
+        for t in o.tried
+        if t.outcome == "read" and t.missing
+    ]
     untyped = [t for t in (*reads, *writes) if t.outcome == "error" and not t.typed]
     refused = [t for t in writes if t.what == "append" and t.outcome == "error"]
-    doubled = sum(len(o.found) - len(set(o.found)) for o in outages)
+    doubled = sum(_doubled(record, o) for o in readable)
     disordered = [o for o in readable if _out_of_order(o)]
     slowest = max((t.seconds for t in reads), default=0.0)
     slowest_write = max((t.seconds for t in writes), default=0.0)
@@ -35,50 +69,61 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         zero("duplicated turns", doubled, accepted),
         zero("calls that hung", hung, len(reads) + len(writes), "calls"),
         zero("reads that returned an incomplete history", len(empty), len(reads), "reads"),
-        *_freshness(outages, stale),
+        *_freshness([o for o in outages if o not in overwritten], stale),
         Evidence("slowest read", round(slowest, 2), "s", f"{limits['read_deadline_s']:g} s"),
         Evidence(
             "slowest write", round(slowest_write, 2), "s", f"{limits['write_deadline_s']:g} s"
         ),
         Evidence("turns refused while it was down", len(refused), "turns"),
         *_recoveries(outages, limits),
-        Evidence("faults", ", ".join(o.fault for o in outages)),
+        Evidence("faults", len(outages)),
     )
     problems = []
+    keep = on(record, KEEP)
     if lost:
         where = ", ".join(dict.fromkeys(o.fault for o, _ in lost))
-        problems.append(f"{plural(len(lost), 'accepted turn')} of {accepted:,} lost ({where})")
+        said = f"{len(lost)} of {plural(accepted, 'accepted turn')} lost ({where})"
+        problems.append(PartialFinding(said, f"{keep} {REPLAY}", means=LOST))
     if forgotten:
         changes = plural(len(forgotten), "accepted change")
-        problems.append(f"{changes} of users' state lost ({forgotten[0][0].fault})")
+        said = f"{changes} of users' state lost ({forgotten[0][0].fault})"
+        problems.append(PartialFinding(said, keep, means=LOST))
     if disordered:
-        problems.append(f"spilled turns were stored in another order ({disordered[0].fault})")
+        said = f"spilled turns were stored in another order ({disordered[0].fault})"
+        problems.append(PartialFinding(said, REPLAY, means=WRONG))
     if doubled:
-        problems.append(f"{plural(doubled, 'turn')} duplicated")
+        problems.append(PartialFinding(f"{plural(doubled, 'turn')} duplicated", KEYED, means=WRONG))
     if empty:
-        problems.append(
-            f"{plural(len(empty), 'read')} returned an incomplete history as if it were complete"
-        )
+        said = f"{plural(len(empty), 'read')} returned an incomplete history as if it were complete"
+        problems.append(PartialFinding(said, HONEST, means=WRONG))
     if stale:
         old = plural(len(stale), "read")
-        problems.append(f"{old} returned stale data as if it were current ({stale[0][0].fault})")
+        said = f"{old} returned stale data as if it were current ({stale[0][0].fault})"
+        problems.append(PartialFinding(said, HONEST, means=WRONG))
     if unreadable:
-        problems.append(
+        said = (
             f"a new process cannot read what is stored ({unreadable[0].fault}): "
             f"{unreadable[0].unreadable}"
         )
+        problems.append(PartialFinding(said, keep, means=LOST))
     if hung:
-        problems.append(f"{plural(hung, 'call')} hung")
+        problems.append(PartialFinding(f"{plural(hung, 'call')} hung", TIMEOUT, "high", HANGS))
     late = max(slowest, slowest_write)
     if late > limits["write_deadline_s"]:
-        problems.append(f"a call took {late:.1f} s to fail: it has no timeout, or a long one")
+        said = f"a call took {late:.1f} s to fail: it has no timeout, or a long one"
+        problems.append(PartialFinding(said, TIMEOUT, "high", HANGS))
     if never:
-        problems.append(_no_way_back(never[0]))
+        back = keep if never[0].unreadable else RECONNECT
+        problems.append(PartialFinding(_no_way_back(never[0]), back, "high", BLIND))
     if max(recovery, default=0.0) > limits["recovery_fail_s"]:
-        problems.append(f"recovery took {max(recovery):.0f} s")
+        said = f"recovery took {max(recovery):.0f} s"
+        problems.append(PartialFinding(said, RECONNECT, "medium", BLIND))
     if problems:
         example = _example(lost, stale, never, disordered)
-        return Finding("fail", "; ".join(problems), facts, example)
+        found = failed(problems, facts, example)
+        return replace(found, summary="; ".join([found.summary, CAUSE])) if overwritten else found
+    if overwritten:
+        return Finding("unknown", CAUSE, facts, remedy=f"{on(record, APPEND)} Then run it again.")
     if unproven := _unproven(record.outages):
         return Finding("unknown", unproven, facts)
     weak = []
@@ -98,6 +143,28 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     said = f"{plural(accepted, 'turn')} accepted through {plural(len(outages), 'fault')}"
     said += ", none lost"
     return Finding("pass", f"{said}; back within {max(recovery):.1f} s", facts)
+
+
+def _doubled(record: Record, outage: Outage) -> int:
+    """Turns that are there more than once; not those of a second delivery, if none is noticed.
+
+    What was stored before is delivered again afterwards. That is question 19's, not the fault's.
+    """
+    unnoticed = any(check.promise == DELIVERED and check.differing for check in record.keys or ())
+    found = [turn for turn in outage.found if not (unnoticed and turn.startswith("before/"))]
+    return len(found) - len(set(found))
+
+
+def _overwritten(record: Record, readable: list[Outage]) -> tuple[list[Outage], list[Outage]]:
+    """Those that say nothing of losses, and the others.
+
+    Writers that overwrite each other without any fault do so during one, too.
+    """
+    races = (record.turn_race, record.long_race)
+    if not any(race is not None and lost_turns(race) for race in races):
+        return [], readable
+    found = [outage for outage in readable if outage.elsewhere]
+    return found, [outage for outage in readable if outage not in found]
 
 
 def _out_of_order(outage: Outage) -> bool:
@@ -181,9 +248,7 @@ QUESTION = Question(
     ("threads",),
     ("outages",),
     "Give every call a timeout, raise an error that says what failed (never return an empty "
-    "history), keep turns locally until the store answers, and write new files before replacing "
-    "the old ones. A server must sync what it acknowledges to disk: appendonly yes and "
-    "appendfsync always, synchronous_commit on.",
+    "history), and keep turns locally until the store answers.",
     judge,
     ("outage",),
     severity="critical",

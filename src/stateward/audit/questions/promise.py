@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from stateward.audit.questions.question import Finding, plural, power
 from stateward.audit.record import Check, Record
 from stateward.audit.report import Evidence
@@ -53,7 +55,7 @@ def kept(
             continue
         tried += check.tried
         said = power(check.tried) if not check.differing else f"of {check.tried:,}"
-        facts.append(Evidence(promise.name, check.differing, "broken", "0", said))
+        facts.append(Evidence(promise.name, check.differing, "", "0", said))
         if check.differing:
             times = f" ({check.differing} of {plural(check.tried, 'trial')})"
             (weak if promise.weak else problems).append(promise.broken + times)
@@ -116,11 +118,11 @@ def with_promises(
         remedy = " ".join(dict.fromkeys(each for each in (found.remedy, seen.remedy) if each))
         return Finding("fail", said, facts, example, remedy)
     if found.verdict in ("fail", "unknown"):
-        return Finding(found.verdict, found.summary, facts, found.counter_example, found.remedy)
+        return replace(found, evidence=facts)
     if seen.untried:
         return Finding("unknown", f"not tried: {', '.join(seen.untried)}", facts, remedy=AGAIN)
     if seen.weak:
         also = [found.summary] if found.verdict == "warn" else []
         said = "; ".join([*also, *seen.weak])
         return Finding("warn", said, facts, found.counter_example or seen.example, seen.remedy)
-    return Finding(found.verdict, found.summary, facts, found.counter_example, found.remedy)
+    return replace(found, evidence=facts)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from stateward.audit.plurals import plural as plural
 from stateward.audit.record import Record
-from stateward.audit.report import Evidence, Severity, Verdict
+from stateward.audit.report import SEVERITIES, Evidence, Severity, Verdict
 
 Thresholds = Mapping[str, float]
 
@@ -23,6 +24,38 @@ class Finding(Struct, frozen=True):
     remedy: str = ""  # instead of the question's own
     severity: Severity | None = None  # and this
     means: str = ""  # and this
+
+
+class PartialFinding(NamedTuple):
+    """One of several things that are wrong: what is empty is as its question says."""
+
+    said: str
+    remedy: str = ""
+    severity: Severity | None = None
+    means: str = ""
+
+
+def failed(
+    problems: Sequence[PartialFinding], facts: tuple[Evidence, ...] = (), example: str = ""
+) -> Finding:
+    """As grave as the gravest of them, and what that means for users."""
+    grave = [each for each in problems if each.severity is None]  # as grave as its question
+    if not grave:
+        worst = min(problems, key=lambda each: SEVERITIES.index(each.severity or "low")).severity
+        grave = [each for each in problems if each.severity == worst]
+    return Finding(
+        "fail",
+        "; ".join(each.said for each in problems),
+        facts,
+        example,
+        _each_once(each.remedy for each in problems),
+        grave[0].severity,
+        _each_once(each.means for each in grave),
+    )
+
+
+def _each_once(sentences: Iterable[str]) -> str:
+    return " ".join(dict.fromkeys(each for each in sentences if each))
 
 
 class Question(Struct, frozen=True):
@@ -47,9 +80,12 @@ class Question(Struct, frozen=True):
 
 
 def power(of: int) -> str:
-    """The failure rate that a count of zero rules out: the rule of three."""
+    """The failure rate that a count of zero rules out: the rule of three.
+
+    Few trials rule out no rate; that they were made says enough of what is no matter of chance.
+    """
     if of <= 3:
-        return "too few trials to draw a conclusion"
+        return ("not tried", "tried once: it held")[of] if of < 2 else f"tried {of} times: all held"
     rate = f"1 in {of // 3:,}" if of >= 30 else f"{100 * 3 / of:.0f} %"
     return f"0 of {of:,}: a rate above {rate} would have been detected (95 % confidence)"
 

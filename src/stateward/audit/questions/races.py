@@ -4,23 +4,40 @@ from __future__ import annotations
 
 from collections import Counter
 
-from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
+from stateward.audit.questions.engines import APPEND, KEEP, on
+from stateward.audit.questions.question import (
+    Finding,
+    PartialFinding,
+    Question,
+    Thresholds,
+    failed,
+    plural,
+    zero,
+)
 from stateward.audit.record import LockRace, Record, TaskRace, TurnRace
 from stateward.audit.report import Evidence
+
+KEYS = "Give every turn a key, and store it with the turn: a second delivery then changes nothing."
+WHOLE = "Store all messages of a turn in one call or one transaction."
+ORDER = "Let the store number the turns: neither a replica's clock nor the order of arrival."
+CLAIM = "Claim a task in the store before it runs, in one step that only one replica can win."
+TWICE = "Work is done twice: emails, bookings, charges."
+GONE = "What users or the agent said is missing, doubled or torn."
+FENCE = "Write with a fence, a number that grows with every holder and that the store checks."
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.turn_race is not None
     # A memory without keys cannot detect a redelivery: that is a separate question.
-    problems, facts, example = turns(record.turn_race, "keys" in record.provides)
+    problems, facts, example = turns(record, record.turn_race)
     if len(record.turn_race.acknowledged) < limits["fewest_turns"] and not problems:
         return Finding("unknown", "too few turns were written")
     if not record.turn_race.parts and not problems:
         return Finding("unknown", "the number of messages of a turn was not recorded")
     missing = []
     if record.long_race is not None:
-        more, _, found_example = turns(record.long_race, "keys" in record.provides)
-        problems += [f"{said}, in a long conversation" for said in more]
+        more, _, found_example = turns(record, record.long_race)
+        problems += [each._replace(said=f"{each.said}, in a long conversation") for each in more]
         example = example or found_example
     elif record.format >= 2:
         missing.append("long conversations")
@@ -40,7 +57,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     elif "fences" in record.provides:
         missing.append("locks")
     if problems:
-        return Finding("fail", "; ".join(problems), tuple(facts), example)
+        return failed(problems, tuple(facts), example)
     if missing:
         return Finding("unknown", f"not recorded: {' and '.join(missing)}", tuple(facts))
     count = len(record.turn_race.acknowledged)
@@ -57,11 +74,17 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     return Finding("pass", said, tuple(facts))
 
 
-def turns(race: TurnRace, keys: bool = True) -> tuple[list[str], list[Evidence], str]:
+def lost_turns(race: TurnRace) -> list[str]:
+    there = {name for name, part in race.order if part == 0}
+    return [name for name in race.acknowledged if name not in there]
+
+
+def turns(record: Record, race: TurnRace) -> tuple[list[PartialFinding], list[Evidence], str]:
+    keys = "keys" in record.provides
     total = len(race.acknowledged)
     firsts = [name for name, part in race.order if part == 0]
     seen = Counter(firsts)
-    lost = [name for name in race.acknowledged if name not in seen]
+    lost = lost_turns(race)
     doubled = [name for name, count in seen.items() if count > 1]
     split = _split(race)
     disordered = _disordered(firsts)
@@ -72,23 +95,26 @@ def turns(race: TurnRace, keys: bool = True) -> tuple[list[str], list[Evidence],
         zero("reordered turns", len(disordered), total),
     ]
     problems = [
-        f"{plural(len(names), f'{what} turn')} of {total}"
-        for what, names in (
-            ("lost", lost),
-            ("duplicated", doubled if keys else _delivered_once(doubled)),
-            ("split", split),
-            ("reordered", disordered),
+        PartialFinding(f"{plural(len(names), f'{what} turn')} of {total}", remedy, means=GONE)
+        for what, names, remedy in (
+            ("lost", lost, on(record, APPEND)),
+            ("duplicated", doubled if keys else _delivered_once(doubled), KEYS),
+            ("split", split, WHOLE),
+            ("reordered", disordered, ORDER),
         )
         if names
     ]
     example = ""
-    failed = sum(race.failed.values())
-    if failed > total // 100:
+    refused = sum(race.failed.values())
+    if refused > total // 100:
         what = ", ".join(f"{count} × {name}" for name, count in race.failed.items())
-        problems.append(f"{plural(failed, 'turn')} could not be written ({what})")
+        said = f"{plural(refused, 'turn')} could not be written ({what})"
+        problems.append(PartialFinding(said, on(record, APPEND), means=GONE))
     if race.unreadable:
-        problems = [f"the conversation can no longer be read: all {total} turns are lost"]
-        example = race.unreadable
+        said = f"the conversation can no longer be read: all {total} turns are lost"
+        problems = [PartialFinding(said, f"{on(record, APPEND)} {on(record, KEEP)}", means=GONE)]
+        # Of what could not be looked at nothing is known: neither doubled nor split turns.
+        facts, example = [zero("lost turns", total, total)], race.unreadable
     elif problems:
         example = (
             f"lost {lost[:5]}, duplicated {doubled[:5]}, split {split[:5]}, "
@@ -133,7 +159,7 @@ def _unheard(race: TaskRace) -> bool:
     return not race.tasks or len(known) < race.tasks
 
 
-def tasks(race: TaskRace) -> tuple[list[str], list[Evidence]]:
+def tasks(race: TaskRace) -> tuple[list[PartialFinding], list[Evidence]]:
     again = [task for task, runs in race.runs.items() if runs > 1]
     differ = [task for task, results in race.results.items() if len(set(results)) > 1]
     facts = [
@@ -142,17 +168,19 @@ def tasks(race: TaskRace) -> tuple[list[str], list[Evidence]]:
     ]
     problems = []
     if again:
-        problems.append(f"{plural(len(again), 'task')} of {race.tasks} ran more than once")
+        said = f"{plural(len(again), 'task')} of {race.tasks} ran more than once"
+        problems.append(PartialFinding(said, CLAIM, means=TWICE))
     if differ:
-        problems.append(f"{plural(len(differ), 'task')} gave replicas different results")
+        said = f"{plural(len(differ), 'task')} gave replicas different results"
+        problems.append(PartialFinding(said, CLAIM, means=TWICE))
     return problems, facts
 
 
-def locks(race: LockRace) -> tuple[list[str], list[Evidence]]:
+def locks(race: LockRace) -> tuple[list[PartialFinding], list[Evidence]]:
     facts = [zero("writes accepted from a superseded holder", race.accepted, race.rounds, "rounds")]
     if race.accepted or race.both_held:
         said = plural(race.accepted + race.both_held, "write", "writes")
-        return [f"{said} of a superseded holder accepted"], facts
+        return [PartialFinding(f"{said} of a superseded holder accepted", FENCE, means=GONE)], facts
     return [], facts
 
 

@@ -23,9 +23,9 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         said = f"all {total:,} messages of {plural(len(written), 'conversation')} were there"
         said += " in a new process"
         return Finding("pass", said, facts)
-    first = wrong[0]
+    first = min(wrong, key=lambda thread: len(written[thread]))
     example = f"{first}\n  written: {written[first][:8]}\n  read:    {read.get(first, [])[:8]}"
-    said = f"{plural(len(wrong), 'conversation')} of {len(written)} not as written after a restart"
+    said = f"{len(wrong)} of {plural(len(written), 'conversation')} not as written after a restart"
     return Finding("fail", f"{said}; {plural(lost, 'turn')} lost", facts, example)
 
 

@@ -56,6 +56,22 @@ RULES: dict[str, tuple[tuple[str, Verdict, str], ...]] = {
 }
 
 
+BEST = {
+    "appendonly": "appendonly yes",
+    "appendfsync": "appendfsync always",
+    "maxmemory_policy": "maxmemory-policy noeviction",
+    "fsync": "fsync on",
+    "synchronous_commit": "synchronous_commit on",
+    "full_page_writes": "full_page_writes on",
+    "journal_mode": "journal_mode wal",
+    "synchronous": "synchronous full",
+}
+
+DECLARE = (
+    "Let describe() return the settings that decide what a crash leaves, or declare them under "
+    "[declare]."
+)
+
 # What decides together: of one of these, the others must be known too.
 GROUPS = (
     ("appendonly", "appendfsync", "maxmemory_policy"),
@@ -112,14 +128,23 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     settings = read_settings(record)
     facts = tuple(Evidence(s.name, s.value or None, limit=s.meaning) for s in settings)
     if not settings:
-        return Finding("unknown", "the store reports no setting that decides what survives", facts)
+        said = "the store reports no setting that decides what survives"
+        return Finding("unknown", said, facts, remedy=DECLARE)
     order: tuple[Verdict, ...] = ("fail", "unknown", "warn")
     for verdict in order:
         bad = [s for s in settings if s.verdict == verdict]
         if bad:
             said = "; ".join(f"{s.name} {s.value}".rstrip() + f": {s.meaning}" for s in bad)
-            return Finding(verdict, said, facts)
+            remedy = " ".join(dict.fromkeys(_remedy(setting) for setting in bad))
+            return Finding(verdict, said, facts, remedy=remedy)
     return Finding("pass", record.settings.durability or "all settings are durable", facts)
+
+
+def _remedy(setting: Setting) -> str:
+    """Of this one setting, so of this engine alone."""
+    if setting.source != "read":
+        return f"Let the audit read {setting.name} from the store, to verify it."
+    return f"Set {BEST[setting.name]}."
 
 
 QUESTION = Question(

@@ -7,10 +7,13 @@ from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
 LONG = "Read the newest messages by their order, and put no limit on them but the caller's own."
+NEWEST = "Order by a number that increases with every append, take the newest K, and reverse them."
+ALL = "Return all messages when no number is given: no limit of your own, no page of the driver's."
 PROMISES = (
-    Promise("newest message", "a window lacks the newest message", refusable=False),
-    Promise("last K messages", "load(last=K) does not return the last K messages", refusable=False),
-    Promise("all messages", "a conversation is not returned whole", refusable=False),
+    Promise("newest message", "a window lacks the newest message", NEWEST, refusable=False),
+    Promise("last K messages", "load(last=K) does not return the last K messages", NEWEST,
+            refusable=False),
+    Promise("all messages", "a conversation is not returned whole", ALL, refusable=False),
     Promise("last K messages of a long conversation",
             "load(last=K) of a long conversation does not return the last K messages", LONG,
             refusable=False),
@@ -20,8 +23,10 @@ PROMISES = (
     Promise("order of appends", "turns of two replicas are not in the order in which they "
             "were stored", "Order by a number that the store gives, not by the replicas' clocks.",
             refusable=False),
-    Promise("load(last=0)", "load(last=0) returns messages", weak=True),
+    Promise("load(last=0)", "load(last=0) returns messages",
+            "Return nothing for last=0: in Python, messages[-0:] are all of them.", weak=True),
     Promise("unknown conversation", "a conversation that was never written to is not empty",
+            "Return an empty list for an id that was never written to.",
             refusable=False),
     Promise("callers get their own copy",
             "the next caller reads what one caller changed in its result",
@@ -43,7 +48,7 @@ QUESTION = Question(
     "more or less than asked for, the agent answers yesterday's question.",
     ("threads",),
     ("windows",),
-    "Order by a number that increases with every append, take the newest K, and reverse them.",
+    NEWEST,
     judge,
     ("windows",),
     severity="critical",

@@ -73,8 +73,9 @@ class ReplicaProcess:
 
 def failure(error: BaseException) -> str:
     """It in words, and where it was raised."""
-    where = [f" ({at.filename}:{at.lineno})" for at in traceback.extract_tb(error.__traceback__)]
-    return f"{type(error).__name__}: {error}{''.join(where[-1:])}"
+    trace = traceback.extract_tb(error.__traceback__)
+    where = [f" ({os.path.basename(at.filename)}:{at.lineno})" for at in trace[-1:]]
+    return f"{type(error).__name__}: {error}{''.join(where)}"
 
 
 def end_with_the_conductor() -> None:

@@ -233,9 +233,9 @@ class NaiveTarget(AuditTarget, frozen=True):
     def files(self) -> FileStorage | None:
         return NAIVE[self.name].files
 
-    def for_workload(self, workload: str) -> Self:
+    def for_workload(self, place: str) -> Self:
         """What one workload breaks for good must not hide what the next would find."""
-        return replace(self, namespace=f"{self.namespace}-{workload}")
+        return replace(self, namespace=f"{self.namespace}-{place}")
 
     async def clear(self) -> str:
         return await cleaned(self)

@@ -97,8 +97,8 @@ class AuditTarget(Struct, frozen=True, tag=True):
         """The same, apart from what is there. `own`: the namespace is the audit's own."""
         return self
 
-    def for_workload(self, workload: str) -> Self:
-        """The same, or one for this workload alone."""
+    def for_workload(self, place: str) -> Self:
+        """The same, or one for the workloads of this place alone."""
         return self
 
     def tenant(self) -> Self | None:

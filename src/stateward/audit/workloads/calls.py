@@ -161,11 +161,13 @@ def _failed(memory: Memory, error: Exception) -> dict[str, Any]:
     }
 
 
-async def recover(memory: Memory, tell: Any, thread: str) -> int:
-    """How many messages the first answer gave."""
+async def recover(memory: Memory, tell: Any, thread: str) -> dict[str, Any]:
+    """How many messages the first answer gave, and how long it took."""
     while True:
+        began = time.monotonic()
         try:
-            return len(await memory.load(thread))
+            there = len(await memory.load(thread))
+            return {"messages": there, "seconds": time.monotonic() - began}
         except Exception as error:
             tell(not_yet=type(error).__name__)
             await asyncio.sleep(0.05)

@@ -18,10 +18,16 @@ BEFORE = 60  # turns that must be there when the backup begins
 RESTING = 3  # conversations that no one writes to in the meantime: all of them must be there
 TURNS = 4  # in each of these
 
+WHY_NONE = (
+    "give the memory backup() and restore(), or pass --backup-command and --restore-command, and "
+    "a backup is made and restored"
+)
+
 
 async def conduct(stage: Stage) -> None:
     procedure = stage.backup()
     if procedure is None:
+        stage.record.notes["backup"] = WHY_NONE
         return
     threads, resting = stage.names("drill", THREADS), stage.names("drill-rest", RESTING)
     users = stage.names("drill-user", 5) if stage.provides("users") else []

@@ -54,7 +54,9 @@ async def look_again(stage: Stage) -> None:
 
 
 BEGIN = Workload("keepsakes", "threads", "storing state to check later", put_away)
-WORKLOAD = Workload("lasting", "threads", "checking the state stored earlier", look_again)
+WORKLOAD = Workload(
+    "lasting", "threads", "checking the state stored earlier", look_again, after=BEGIN.name
+)
 
 
 # --- in a replica -----------------------------------------------------------------------

@@ -133,7 +133,8 @@ async def _disturbed(stage: Stage, fault: Disturbance, thread: str) -> Outage:
     try:
         first = await replica.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
         recovery = time.monotonic() - end
-        late.append(Tried("read", end - origin, 0.0, "read", complete=first >= KNOWN))
+        at, took = time.monotonic() - first["seconds"] - origin, first["seconds"]
+        late.append(Tried("read", at, took, "read", complete=first["messages"] >= KNOWN))
         after = await replica.ask(
             "outage:afterwards", thread=thread, keys=stage.provides("keys"), patience=60.0
         )

@@ -36,8 +36,9 @@ class Trials:
             self._of(promise)["tried"] += 1
             return True
         where, one, other = differs
-        at = f" at {where}" if where else ""
-        self.differ(promise, f"{done}{at}", *shown(one, other))
+        if where:
+            done += f": {where}" if where.startswith("the ") else f" at {where}"
+        self.differ(promise, done, *shown(one, other))
         return False
 
     def differ(self, promise: str, done: str, expected: str, found: str) -> None:
@@ -129,7 +130,8 @@ def difference(expected: Any, found: Any, at: str = "") -> tuple[str, Any, Any] 
             if inner is not None:
                 return inner
         if len(expected) != len(found):
-            return f"{at} (length)", len(expected), len(found)
+            of = f" of {at}" if at else ""
+            return f"the number of items{of}", len(expected), len(found)
         return None
     if _number(expected) and _number(found):
         return None if expected == found else (at, expected, found)

@@ -31,6 +31,12 @@ class Workload(Struct, frozen=True):
     unwatched: bool = False  # the store is taken away, or a file measured
     checks: str = ""  # the field of its checks, of which some may fail on a machine that is busy:
     timed: tuple[str, ...] = ()  # these promises, which are then tried again
+    after: str = ""  # the workload whose writes it looks for: it works in the same place
+
+    @property
+    def place(self) -> str:
+        """What is apart from other workloads, where a target separates them."""
+        return self.after or self.name
 
 
 class Disturbance(Protocol):

@@ -9,6 +9,7 @@ from stateward.audit.config import read_config, thresholds_of
 from stateward.audit.prices import read_prices
 from stateward.audit.report import Report
 from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
+from stateward.cli.audit.compare import show_reports
 from stateward.cli.audit.keep import keep, place_of
 from stateward.cli.audit.options import add_options
 from stateward.cli.audit.output import changes_since, shown, write
@@ -47,9 +48,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"{', '.join(FRAMEWORKS)}",
     )
     add_options(parser, alone=True)
+    shown_beside = "show earlier reports side by side: --compare monday.json friday.json"
+    parser.add_argument("--compare", action="store_true", help=shown_beside)
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.compare:
+        if len(options.target) < 2:
+            raise InvalidInput("--compare takes reports: --compare monday.json friday.json")
+        return show_reports(options, options.target)
     target, url = _one(options)
     kept_in = place_of(options, target)
     config, prices = read_config(options.config), read_prices(options.prices)

@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     if not options.targets:
         raise InvalidInput("compare takes targets: stateward audit compare statefulset:3 redis://…")
     if all(target.endswith(".json") and "://" not in target for target in options.targets):
-        return _side_by_side(options)
+        return show_reports(options, options.targets)
     config, prices = read_config(options.config), read_prices(options.prices)
     limits = thresholds_of(config.thresholds)
     wanted = requirements(config.require, options.require, limits["lookup_p95_ms"])
@@ -76,8 +76,9 @@ def run(options: argparse.Namespace) -> int:
     return OK if all(not row.failing for row in rows) else FAILED
 
 
-def _side_by_side(options: argparse.Namespace) -> int:
-    reports = [read_report(path) for path in options.targets]
+def show_reports(options: argparse.Namespace, paths: list[str]) -> int:
+    """Earlier reports side by side; nothing is audited."""
+    reports = [read_report(path) for path in paths]
     if options.output is not None:
         write_all(options.output, {"runs.html": side_by_side.html(reports).encode()})
     if options.json:

@@ -93,12 +93,15 @@ def _both(draw: Callable[[Canvas], Markup], wide: Canvas) -> Markup:
 
 
 def _timeline(found: Timeline, limit: float | None, canvas: Canvas, name: str) -> Markup:
+    if found.faults:  # their numbers are below the name of the scale
+        canvas = canvas._replace(top=canvas.top + 2 * BADGE)
     moments = [moment for moment in found.moments if _whole(moment)]
     rates_top = canvas.floor - 48
     step = _step(moments)
     ends = [moment.at + step for moment in moments] + [s.end for s in found.faults if usable(s.end)]
     across = flat(0.0, max(ends, default=1.0), canvas.left, canvas.end)
-    up = upright(_figures(moments, limit), rates_top - 26, canvas.top)
+    answered = [moment for moment in moments if moment.is_answered]
+    up = upright(_figures(answered, limit), rates_top - 26, canvas.top)
     drawn = [
         *_windows(found.faults, across, canvas),
         *_grid_across(up, canvas),
@@ -134,6 +137,9 @@ def _over_time(
     stretches: list[list[tuple[float, float]]] = []
     last = None
     for moment in moments:
+        if not moment.is_answered:
+            last = None
+            continue
         if last is None or not 0 <= moment.at - last <= _GAP * step:
             stretches.append([])
         at = across.place(moment.at + step / 2)
@@ -198,8 +204,9 @@ def _rates(
 
 
 def _second(moment: Moment, faults: Sequence[Span]) -> str:
+    took = _percentiles(moment) if moment.is_answered else "none was answered"
     said = (
-        f"{words.number(moment.at)} s: {_percentiles(moment)}; "
+        f"{words.number(moment.at)} s: {took}; "
         f"{words.number(moment.achieved)} of {words.number(moment.intended)} calls/s"
     )
     if moment.failed:

@@ -13,6 +13,8 @@ from stateward.audit.forms.html.parts import heads, section
 from stateward.audit.report import Curve, Report, Timeline
 
 _P95_LIMIT: Final = "lookup_p95_ms"
+FAILED: Final = "calls that failed"
+FAILED_AWAY: Final = "calls that failed, as they must while the store is down"
 
 
 def measurements(report: Report) -> Markup | None:
@@ -48,11 +50,11 @@ def _calm_timelines(report: Report) -> Iterator[tuple[int, Timeline]]:
 def _timeline(report: Report, found: Timeline, name: str, *, alone: bool) -> Markup:
     return figure(
         found.title,
-        charts.timeline(found, _limit(report), name, alone),
+        charts.timeline(found, None if found.faults else _limit(report), name, alone),
         _faults(found),
         table(("second", *charts.SERIES, "intended", "achieved", "failed"), _seconds(found)),
         legend=True,
-        calls=True,
+        calls=FAILED_AWAY if found.faults else FAILED,
     )
 
 
@@ -74,9 +76,10 @@ def _from_to(start: float, end: float) -> str:
     return f"{words.number(round(start, 1))}–{words.number(round(end, 1))} s"
 
 
-def _seconds(found: Timeline) -> Iterator[tuple[float, ...]]:
+def _seconds(found: Timeline) -> Iterator[tuple[float | None, ...]]:
     for m in found.moments:
-        yield m.at, m.p50, m.p95, m.p99, m.intended, m.achieved, m.failed
+        took = (m.p50, m.p95, m.p99) if m.is_answered else (None, None, None)
+        yield m.at, *took, m.intended, m.achieved, m.failed
 
 
 def _curve(report: Report, found: Curve, name: str, *, alone: bool) -> Markup:
@@ -118,14 +121,14 @@ def _money(report: Report) -> Iterator[Markup]:
 
 
 def figure(
-    title: str, drawn: Markup, *below: Markup | None, legend: bool = False, calls: bool = False
+    title: str, drawn: Markup, *below: Markup | None, legend: bool = False, calls: str = ""
 ) -> Markup:
     """A chart below its title, with the key of its lines if it shows percentiles, or calls."""
     keys = _keys(calls) if legend else None
     return tag("figure", tag("figcaption", title), keys, drawn, *below)
 
 
-def _keys(calls: bool) -> Markup:
+def _keys(calls: str) -> Markup:
     keys = [
         tag("span", tag("i", class_=f"key {series}"), f"{series} · {meaning}")
         for series, meaning in zip(
@@ -135,18 +138,14 @@ def _keys(calls: bool) -> Markup:
     if calls:
         keys += [
             tag("span", tag("i", class_="key bar achieved"), "calls that were answered"),
-            tag(
-                "span",
-                tag("i", class_="key bar failed"),
-                "calls that failed, as they must while the store is down",
-            ),
+            tag("span", tag("i", class_="key bar failed"), calls),
         ]
     return tag("div", *keys, class_="legend")
 
 
-def table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
+def table(names: Sequence[str], rows: Iterable[Sequence[float | None]]) -> Markup:
     """The chart's figures for those who do not see it, or want to know exactly."""
-    lines = [tag("tr", *(tag("td", words.number(value)) for value in row)) for row in rows]
+    lines = [tag("tr", *(tag("td", _cell(value)) for value in row)) for row in rows]
     return tag(
         "details",
         tag("summary", "The figures as a table"),
@@ -154,3 +153,7 @@ def table(names: Sequence[str], rows: Iterable[Sequence[float]]) -> Markup:
             "div", tag("table", heads(*names), tag("tbody", *lines)), class_="scroll", tabindex="0"
         ),
     )
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None else words.number(value)

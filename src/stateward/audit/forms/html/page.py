@@ -9,7 +9,7 @@ from stateward.audit.forms.baseline import Comparison
 from stateward.audit.forms.html.document import document
 from stateward.audit.forms.html.figures import measurements
 from stateward.audit.forms.html.markup import Markup, tag
-from stateward.audit.forms.html.parts import chip, heads, hero, pair, section, shape
+from stateward.audit.forms.html.parts import chip, grave, heads, hero, pair, section, shape
 from stateward.audit.report import Answer, Evidence, Report, worst_first
 
 
@@ -124,7 +124,7 @@ def _glance(report: Report) -> Markup:
         tag(
             "tr",
             tag("td", _number(answer), class_="number"),
-            tag("td", chip(answer.verdict), _grave(answer), _waived_mark(answer)),
+            tag("td", chip(answer.verdict), grave(answer), _waived_mark(answer)),
             tag(
                 "td",
                 tag("a", answer.question, href=f"#{anchor}"),
@@ -154,13 +154,6 @@ def _waived_mark(answer: Answer) -> Markup | None:
     return tag("div", "waived", class_="waived-mark") if answer.waived is not None else None
 
 
-def _grave(answer: Answer) -> Markup | None:
-    """How bad a failure is: what only warns is low without saying so."""
-    if answer.verdict != "fail" or answer.severity is None:
-        return None
-    return tag("div", answer.severity, class_=f"severity {answer.severity}")
-
-
 def _changes(found: Comparison) -> Markup:
     rows = [
         tag(
@@ -185,11 +178,11 @@ def _changes(found: Comparison) -> Markup:
 
 
 def _card(answer: Answer, anchor: str) -> Markup:
-    """What passed is folded to its first line."""
+    """What passed, or is not there, is folded to its first line."""
     heading = (
         tag("span", _number(answer), class_="number") if answer.number is not None else None,
         tag("h3", answer.question),
-        _grave(answer),
+        grave(answer),
         chip(answer.verdict),
     )
     parts = (
@@ -205,7 +198,7 @@ def _card(answer: Answer, anchor: str) -> Markup:
         _block("Reproduce it", _command(answer.reproduce)),
     )
     kind = f"card {answer.verdict}"
-    if answer.verdict == "pass":
+    if answer.verdict in ("pass", "absent"):
         return tag("details", tag("summary", *heading), *parts, class_=kind, id=anchor)
     return tag("article", tag("header", *heading), *parts, class_=kind, id=anchor)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from stateward.audit.forms import words
 from stateward.audit.forms.html.markup import Markup, tag
-from stateward.audit.report import Verdict
+from stateward.audit.report import Answer, Verdict
 
 # Each verdict has a shape besides its word and its colour; drawn in a square of 20.
 _SHAPES: Final[dict[Verdict, str]] = {
@@ -74,3 +74,10 @@ def chip(verdict: Verdict) -> Markup:
 
 def heads(*names: str) -> Markup:
     return tag("thead", tag("tr", *(tag("th", name, scope="col") for name in names)))
+
+
+def grave(answer: Answer) -> Markup | None:
+    """How bad a failure is: what only warns is low without saying so."""
+    if answer.verdict != "fail" or answer.severity is None:
+        return None
+    return tag("div", answer.severity, class_=f"severity {answer.severity}")
