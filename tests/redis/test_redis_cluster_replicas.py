@@ -144,9 +144,10 @@ class Draw:
         self.fault = FAULTS[seed % len(FAULTS)]
         self.entities = [Entity(f"{colour}{seed}", "thread", f"t{n}") for n in range(6)]
         self.struck = draw.choice(self.entities)
-        others = draw.sample(self.entities, draw.randint(0, 4))
+        others = [each for each in draw.sample(self.entities, 4) if each != self.struck]
+        others = others[: draw.randint(0, 4)]
         self.batch = []
-        for entity in dict.fromkeys([*others, self.struck]):
+        for entity in (*others, self.struck):
             op = f"op-{next(_ops)}"
             append = draw.random() < 0.7
             write = Append((f'"{op}"',)) if append else Put("vars", f'"{op}"')
