@@ -20,6 +20,7 @@ import stateward
 from postgres.conftest import make_blocking, make_engine
 from stateward import Policy
 from stateward.engines.postgres import engine as engine_module
+from stateward.engines.postgres.addresses import resolved
 from stateward.engines.postgres.driver import bounded
 from stateward.engines.postgres.failures import Unanswered
 from stateward.engines.registry import parse
@@ -462,17 +463,40 @@ def test_a_database_that_does_not_exist_says_so(server: PostgresServer) -> None:
         engine.open()
 
 
-async def test_a_busy_thread_pool_of_the_application_holds_up_no_connection(url: str) -> None:
-    """The first call connects, and reads what says who we are."""
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_busy_thread_pool_of_the_application_holds_up_no_connection(
+    url: str, host: str
+) -> None:
+    """The first call connects, and reads what says who we are. A name is looked up, too."""
+    assert "127.0.0.1" in url
+    url = url.replace("127.0.0.1", host)
     free = threading.Event()
     with ThreadPoolExecutor(1) as pool:
         asyncio.get_running_loop().set_default_executor(pool)
         busy = asyncio.create_task(asyncio.to_thread(free.wait))
         try:
             policy = Policy(read_timeout=15.0, write_timeout=15.0, threads="raise")
-            async with asyncio.timeout(60), stateward.open(url, policy=policy) as store:
+            async with asyncio.timeout(20), stateward.open(url, policy=policy) as store:
                 assert (await store.thread("s-1").load()).messages == []
                 assert (await store.thread("s-1").append({"n": 1})).status == "stored"
         finally:
             free.set()
             await busy
+
+
+def test_hosts_are_looked_up_each_with_its_port_and_what_is_no_host_is_left_alone() -> None:
+    two = resolved({"host": "localhost,127.0.0.2", "port": "5433,5434", "dbname": "d"})
+    found = zip(*(two[name].split(",") for name in ("host", "hostaddr", "port")), strict=True)
+    assert ("localhost", "127.0.0.1", "5433") in (pairs := list(found))
+    assert pairs[-1] == ("127.0.0.2", "127.0.0.2", "5434")
+    assert two["dbname"] == "d"
+    for alone in (
+        {"host": "/run/postgresql"},
+        {"dbname": "d"},
+        {"host": "a", "hostaddr": "127.0.0.9"},
+        {"host": "a,b,c", "port": "1,2"},
+    ):
+        assert resolved(alone) == alone
+    impossible = "x" * 70
+    missing = resolved({"host": impossible})
+    assert (missing["host"], missing["hostaddr"]) == (impossible, "")

@@ -1,7 +1,8 @@
-"""Where the servers of a URL listen, and the URL by way of other ports. No I/O here."""
+"""Where the servers of a URL listen, and the URL by way of other ports."""
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
@@ -22,6 +23,31 @@ def addresses_of(conninfo: Mapping[str, Any]) -> list[tuple[str, int]]:
         (address or host, int(port or PORT))
         for host, address, port in zip(hosts, where, ports, strict=True)
     ]
+
+
+def resolved(conninfo: Mapping[str, Any]) -> dict[str, Any]:
+    """The same with the addresses of its hosts, looked up on this thread.
+
+    On an event loop the driver would look them up on the threads of the application, which may all
+    be busy. What cannot be found is left to the driver, which says so in its own words.
+    """
+    try:
+        found = addresses_of(conninfo)
+    except ValueError:  # ports that do not fit: the driver says what is wrong with them
+        found = []
+    if not found or conninfo.get("hostaddr"):
+        return dict(conninfo)
+    each = [(host, port, address) for host, port in found for address in _looked_up(host, port)]
+    names, ports, addresses = (",".join(map(str, column)) for column in zip(*each, strict=True))
+    return dict(conninfo) | {"host": names, "port": ports, "hostaddr": addresses}
+
+
+def _looked_up(host: str, port: int) -> list[str]:
+    try:
+        infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    except (OSError, UnicodeError):  # the latter: no host can have that name
+        return [""]
+    return [str(info[4][0]) for info in infos]
 
 
 def through(url: str, conninfo: Mapping[str, Any], ports: Sequence[int]) -> str:

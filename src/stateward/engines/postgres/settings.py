@@ -12,6 +12,7 @@ import psycopg
 from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 
+from stateward.engines.postgres.addresses import resolved
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
@@ -102,8 +103,8 @@ class Settings(Struct, frozen=True):
         return msgspec.structs.replace(self, pool=1, listen=False, migrate=False)
 
     def connect_arguments(self) -> dict[str, Any]:
-        """For the driver's `connect`. Asks the user's `credentials`, which may take its time."""
-        arguments = dict(self.conninfo)
+        """For the driver's `connect`. Asks for addresses and `credentials`: that may take time."""
+        arguments = resolved(self.conninfo)
         if self.prepares:
             arguments["options"] = " ".join(f"-c {setting}" for setting in SESSION)
         login = self.login()
