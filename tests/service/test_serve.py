@@ -342,7 +342,8 @@ def test_the_example_of_a_file_is_served(
     [
         (("serve", "sqlite:///{}/a.db", "--host", "0.0.0.0", "--insecure-local"), 2, "--host"),
         (("serve", "sqlite:///{}/a.db", "--tls-cert", "x"), 2, "belong together"),
-        (("serve", "sqlite:///{}/a.db", "--port", "99999"), 1, "cannot listen"),
+        (("serve", "sqlite:///{}/a.db", "--port", "99999"), 2, "port is from 0"),
+        (("serve", "sqlite:///{}/a.db", "--host", "192.0.2.1"), 1, "cannot listen"),
         (("serve", "sqlite:///{}/nowhere/a.db", "--port", "0"), 2, "nowhere"),
         (("serve", "sqlite:///{}/a.db", "--config", "{}/nowhere.toml"), 2, "nowhere.toml"),
         (("serve", "sqlite:///{}/a.db", "--jwks", "https://x/keys"), 2, "--audience"),

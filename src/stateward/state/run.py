@@ -384,7 +384,7 @@ class Run:
         """Recorded steps that this run has not reached (yet)."""
         return self._names.unasked
 
-    async def untaken(self, version: int) -> list[str]:
+    async def _untaken(self, version: int) -> list[str]:
         """The names of signals that it has not taken; `version` is the number of entries in all."""
         if self._record.version < version:  # something has come that this run has not read
             await self._drive.catch_up()

@@ -253,7 +253,7 @@ class Workflow:
     async def _report_untaken(self, run: Run, version: int) -> None:
         """Signals that were accepted, and that the code did not wait for: no one takes them now."""
         try:
-            signals = await run.untaken(version)
+            signals = await run._untaken(version)
         except (*OF_THE_STORE, Reset) as error:  # that it has completed is recorded
             logger.warning(
                 "workflow_signals_not_read",

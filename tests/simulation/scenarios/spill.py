@@ -73,7 +73,7 @@ async def spill(simulation: Simulation) -> None:
         simulation.store_options = {
             "policy": Policy(breaker_seconds=simulation.plan.choice((0.2, 1.0, 3.0))),
             "spill": Spill(folder),
-            "alarm": Alarm(suppressed=1_000_000, slow=1e9),
+            "alarm": Alarm(suppressed=1_000_000, slow=1e8),
             "identity": "the simulated store",
         }
         simulation.skew = simulation.plan.uniform(-0.5, 0.5)

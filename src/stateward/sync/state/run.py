@@ -346,7 +346,7 @@ class Run:
         """Recorded steps that this run has not reached (yet)."""
         return self._names.unasked
 
-    def untaken(self, version: int) -> list[str]:
+    def _untaken(self, version: int) -> list[str]:
         """The names of signals that it has not taken; `version` is the number of entries in all."""
         if self._record.version < version:  # something has come that this run has not read
             self._drive.catch_up()

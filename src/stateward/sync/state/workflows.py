@@ -254,7 +254,7 @@ class Workflow:
     def _report_untaken(self, run: Run, version: int) -> None:
         """Signals that were accepted, and that the code did not wait for: no one takes them now."""
         try:
-            signals = run.untaken(version)
+            signals = run._untaken(version)
         except (*OF_THE_STORE, Reset) as error:  # that it has completed is recorded
             logger.warning(
                 "workflow_signals_not_read",
