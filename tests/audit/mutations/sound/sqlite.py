@@ -304,7 +304,10 @@ class SqliteMemory:
             for thread in threads:
                 db.execute("delete from messages where thread = ?", (thread,))
                 db.execute("delete from keys where thread = ?", (thread,))
-        self._connection().execute("pragma wal_checkpoint(truncate)")
+        end = time.monotonic() + WAIT
+        while self._one("pragma wal_checkpoint(truncate)")[0]:  # as long as somebody reads the log
+            if time.monotonic() > end:
+                raise TimeoutError("what was erased is still in the log: another process reads it")
 
     def traces(self, text: str) -> list[str]:
         files = [Path(self.path), Path(f"{self.path}-wal")]
