@@ -94,6 +94,7 @@ complete -c stateward -n '_shtab_stateward_using audit' -l baseline -xka "(__fis
 complete -c stateward -n '_shtab_stateward_using audit' -l keep -d 'store the report in the audited store'
 complete -c stateward -n '_shtab_stateward_using audit' -l keep-in -x -d 'store it in this store instead'
 complete -c stateward -n '_shtab_stateward_using audit' -l keep-namespace -x -d 'the namespace for it (default)'
+complete -c stateward -n '_shtab_stateward_using audit' -l compare -d 'show earlier reports side by side: --compare monday.json friday.json'
 complete -c stateward -n '_shtab_stateward_using audit' -l json -d 'print one JSON object'
 complete -c stateward -n '_shtab_stateward_using audit; and test $_shtab_stateward_npos -eq 0' -a clean -d 'remove what a killed audit left behind'
 complete -c stateward -n '_shtab_stateward_using audit clean' -s h -l help -d 'show this help message and exit'

@@ -167,6 +167,7 @@ _shtab_stateward_audit_options=(
   "--keep[store the report in the audited store]"
   "--keep-in[store it in this store instead]:URL:"
   "--keep-namespace[the namespace for it (default)]:NAME:"
+  "--compare[show earlier reports side by side\: --compare monday.json friday.json]"
   "--json[print one JSON object]"
 )
 

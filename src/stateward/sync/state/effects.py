@@ -32,7 +32,15 @@ from stateward.errors import (
     StateConflictError,
     StoreUnavailable,
 )
-from stateward.kinds import EFFECT, THREAD, effect_of, effect_parts, effects_of
+from stateward.kinds import (
+    EFFECT,
+    TASK,
+    THREAD,
+    WORKFLOW,
+    effect_of,
+    effect_parts,
+    effects_of,
+)
 from stateward.layers.leases.held_sync import HeldLease
 from stateward.observe.counters import count_effect
 from stateward.ops import (
@@ -104,6 +112,7 @@ from stateward.sync.state.scope import Scope
 logger = logging.getLogger("stateward.effects")
 
 NEW: tuple[Check, ...] = (Unheld(), Absent())
+DRIVEN = (TASK, WORKFLOW)
 STATUSES = (INTENDED, DONE, FAILED, UNKNOWN)
 
 Decision = Literal["done", "failed", "not done"]
@@ -211,8 +220,8 @@ class EffectRun:
         whose = Fetch(self._whose.entity, self._whose.owner)
         outcome, theirs = self._leases.claim_among(commit, whose, undo=(back,))
         of = self._whose.entity
-        # A thread may begin with an effect; what drives a workflow or a task was there.
-        is_gone = isinstance(theirs, Fetched) and not theirs.head.exists and of.kind != THREAD
+        # A thread may begin with an effect; a workflow or a task that is carried out is there.
+        is_gone = isinstance(theirs, Fetched) and not theirs.head.exists and of.kind in DRIVEN
         if isinstance(theirs, NotYours) or is_gone:
             if isinstance(outcome, Applied) and outcome.lease is not None:
                 fence = Fence(outcome.lease.token, outcome.lease.nonce)
