@@ -69,7 +69,8 @@ def _against(found: Sequence[Comparison], role: str, whom: str) -> Iterator[str]
         yield ""
     undecided = sum(each.ahead and not each.sure for each in cells)
     others = len(cells) - len(behind)
-    yield f"Of the {others} others, {undecided} are undecided: the rounds disagree."
+    are = "is" if undecided == 1 else "are"
+    yield f"Of the {others} others, {undecided} {are} undecided: the rounds disagree."
     yield ""
 
 
