@@ -23,9 +23,9 @@ TARGETS = """\
 On SQLite a new DBOS task makes about four commits; judging by its statements, three of them write.
 Stateward makes two: it claims the task and completes it. If only waiting for the disk counted,
 Stateward would be 1.5 × ahead. On PostgreSQL the claim and the completion go the general way, which
-costs the server fourteen times what two statements by hand do: a claim has a lease that others can take
-over, a due time that workers find it by, and an owner ([decision 42](decisions/0042-appends-are-remembered-by-the-log-on-postgresql.md)).
-A shorter way, as appends have, was not built.
+costs the server fourteen times what two statements by hand do (decision 42): a claim has a lease
+that others can take over, a due time that workers find it by, and an owner. A shorter way, as
+appends have, was not built.
 """
 
 READING = """\
