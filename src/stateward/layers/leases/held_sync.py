@@ -52,6 +52,7 @@ class HeldLease:
     def check(self) -> None:
         """Raise `LeaseLost` if the lease is lost, or may be by now."""
         if self._lost or self._world.monotonic() >= self._deadline:
+            self._lost = True  # a renewal that comes after all revives nothing that was called over
             raise lease_lost(self.entity, self.token)
 
     def enter(self) -> None:
