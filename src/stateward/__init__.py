@@ -66,7 +66,6 @@ from stateward.records import (
     Branch,
     Change,
     Concern,
-    Context,
     Cursor,
     Document,
     DocumentVersion,
@@ -92,16 +91,16 @@ from stateward.records import (
     Summary,
     TaskInfo,
     ThreadInfo,
-    ThreadListener,
-    Window,
     WorkflowInfo,
 )
 from stateward.state.documents import DocumentHandle
 from stateward.state.locks import Lock
 from stateward.state.past import Keep
+from stateward.state.thread_listener import ThreadListener
 from stateward.state.threads import Thread
 from stateward.state.turns import Turn
 from stateward.state.users import Shared, User
+from stateward.state.window_record import Context, Window
 from stateward.state.work import idempotency_key
 from stateward.store import Store, open
 from stateward.volumes.route import route

@@ -1,8 +1,8 @@
-"""JSON text in, JSON text out; anything else is refused before it is written.
+"""Encoding and decoding of JSON, and checks of arguments.
 
 msgspec is fast because it is lenient: it writes NaN as null, an integer key as a string, a
-date as a string. A state layer must give back what it was given, so values are checked first:
-only what JSON can hold and return unchanged gets through (a tuple comes back as a list).
+date as a string. A store must return values unchanged, so they are checked first: only values that
+JSON can represent are accepted (a tuple comes back as a list).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 class Dataclass(Protocol):
-    """An instance of one."""
+    """An instance of a dataclass."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
@@ -36,16 +36,17 @@ _marks = msgspec.json.Decoder(tuple[float | int | None, str, str])
 
 MAX_DEPTH = 200
 ID_BYTES = 512
-MOST = 1 << 53  # more than anything can be counted to; fits every engine's integers
+MOST = 1 << 53  # larger than any count; fits every engine's integers
 LONGEST = 1000 * 366 * 86_400.0  # seconds
 SHORTEST_TTL, LONGEST_TTL = 0.05, 86_400
 LAST_MOMENT = 253_402_300_800.0  # the year 10000
 
 Retention = timedelta | float | None
+THIRTY_DAYS = timedelta(days=30)
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How large things may be, in bytes of JSON text."""
+    """The largest sizes, in bytes of JSON text."""
 
     message: int = 1 << 20
     commit: int = 16 << 20
@@ -56,14 +57,14 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def encode(value: Any, what: str) -> str:
-    """The JSON text of `value`, or `InvalidInput` naming the place that is not JSON."""
+    """Encode a value; raises `InvalidInput` with the place that is not JSON."""
     if not _is_flat(value):
         _check(value, what, 0)
     return encode_checked(value, what).decode()
 
 
 def encode_checked(value: Any, what: str) -> bytes:
-    """The same, in bytes, of a value that is known to consist of what JSON can hold."""
+    """Encode a value that has been checked, to bytes."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError as error:
@@ -76,16 +77,16 @@ def encode_checked(value: Any, what: str) -> bytes:
 
 
 def canonical(value: Any, what: str) -> str:
-    """The same text for the same JSON value, in whatever order its names were given."""
+    """Encode a value with sorted names, so that equal values have equal texts."""
     _check(value, what, 0)
     try:
         return _sorting.encode(value).decode()
     except ValueError:
-        return encode(value, what)  # raises, in words
+        return encode(value, what)  # raises `InvalidInput`
 
 
 def decode(text: str | bytes) -> Any:
-    """The value of one JSON text that Stateward stored."""
+    """Decode one JSON text that Stateward stored."""
     try:
         return _decoder.decode(text)
     except msgspec.DecodeError as error:
@@ -93,7 +94,7 @@ def decode(text: str | bytes) -> Any:
 
 
 def decode_lines(lines: str) -> list[Any]:
-    """The values of several JSON texts joined by newlines."""
+    """Decode several JSON texts joined by newlines."""
     try:
         return _decoder.decode_lines(lines)
     except msgspec.DecodeError as error:
@@ -101,9 +102,9 @@ def decode_lines(lines: str) -> list[Any]:
 
 
 def listing_mark(after: str) -> tuple[float, str, str]:
-    """What a cursor of a listing says: due time or minute, kind and id.
+    """Decode a cursor of a listing into due time or minute, kind and id.
 
-    Raises `InvalidInput`: clients keep cursors, and may pass anything.
+    Raises `InvalidInput` for other text: clients store cursors, and may pass anything.
     """
     try:
         rank, kind, id = _marks.decode(after)
@@ -119,7 +120,7 @@ def _no_mark(after: str) -> InvalidInput:
 
 
 def as_message(value: Any) -> dict[str, Any]:
-    """A message as a JSON object; of a dataclass or a msgspec struct, what its fields hold."""
+    """Return a message as a dict; accepts a dict, a dataclass or a msgspec struct."""
     if type(value) is dict:
         return value
     if isinstance(value, msgspec.Struct) or hasattr(type(value), "__dataclass_fields__"):
@@ -136,7 +137,7 @@ def as_message(value: Any) -> dict[str, Any]:
 
 
 def _instead(value: object) -> str:
-    """What to pass, to whoever passed something else as a message."""
+    """Return the advice for a value that is not a message."""
     if isinstance(value, list | tuple):
         return "pass the messages one by one: append(*messages)"
     if hasattr(value, "model_dump"):
@@ -147,7 +148,7 @@ def _instead(value: object) -> str:
 
 
 def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
-    """The JSON texts of one append: each a JSON object, all within the limits."""
+    """Encode the messages of one append: each a JSON object, all within the limits."""
     if not messages:
         raise InvalidInput("append needs at least one message, e.g. append({'role': 'user', ...})")
     bodies = []
@@ -172,14 +173,14 @@ def encode_messages(messages: Sequence[Any], limits: Limits) -> tuple[str, ...]:
 
 
 def encode_document(value: Any, limits: Limits) -> str:
-    """The JSON text of a document: any JSON object, within the limit of a commit."""
+    """Encode a document: any JSON object, within the limit of a commit."""
     if type(value) is not dict:
         raise InvalidInput(f"a document is a JSON object (a dict), not {type(value).__name__}")
     return encode_value(value, "the document", limits)
 
 
 def encode_value(value: Any, what: str, limits: Limits) -> str:
-    """The JSON text of anything else that is stored whole, within the limit of a commit."""
+    """Encode any other value that is stored whole, within the limit of a commit."""
     if not _is_flat(value):
         _check(value, what, 0)
     data = encode_checked(value, what)
@@ -191,14 +192,14 @@ def encode_value(value: Any, what: str, limits: Limits) -> str:
 
 
 def to_type(value: Json, cls: type[T], what: str) -> T:
-    """The object that a JSON object stands for, or `InvalidInput` naming what does not fit."""
-    validate = getattr(cls, "model_validate", None)  # Pydantic's: it need not be installed
+    """Convert a JSON object to an object of a type; raises `InvalidInput` if it does not fit."""
+    validate = getattr(cls, "model_validate", None)  # Pydantic need not be installed
     try:
         if validate is not None:
             made: T = validate(value)
             return made
         return msgspec.convert(value, cls)
-    except (msgspec.ValidationError, ValueError) as error:  # Pydantic's own is a ValueError
+    except (msgspec.ValidationError, ValueError) as error:  # Pydantic raises a ValueError
         raise InvalidInput(
             f"{what} does not fit {_name(cls)}: {_in_one_line(error)}. Give the fields that it "
             "lacks a default, or bring it into shape first, reading it without a type"
@@ -208,7 +209,7 @@ def to_type(value: Json, cls: type[T], what: str) -> T:
 
 
 def to_json(value: object, cls: type[Any], what: str) -> Json:
-    """The JSON object that stands for an object of that type, checked against it."""
+    """Convert an object of a type to a JSON object, checked against the type."""
     dump = getattr(value, "model_dump", None)
     try:
         plain = msgspec.to_builtins(value) if dump is None else dump(mode="json", by_alias=True)
@@ -239,7 +240,7 @@ def _in_one_line(error: Exception) -> str:
 
 
 def check_commit(size: int, limits: Limits, what: str = "what is to be committed") -> None:
-    """Refuse a commit over the limit."""
+    """Raise `TooLarge` if a commit is over the limit."""
     if size > limits.commit:
         raise TooLarge(
             f"{what} has {size:,} bytes, which is over the limit of {limits.commit:,}; split it, "
@@ -248,7 +249,7 @@ def check_commit(size: int, limits: Limits, what: str = "what is to be committed
 
 
 def check_id(value: Any, what: str) -> str:
-    """An id that every engine can hold, or `InvalidInput`."""
+    """Return an id that every engine can store; raises `InvalidInput` otherwise."""
     if type(value) is not str:
         raise InvalidInput(f"{what} is a string, not {type(value).__name__}: {value!r}")
     if value.isascii():
@@ -266,7 +267,7 @@ def check_id(value: Any, what: str) -> str:
 
 
 def check_key(key: str | None, repeat: str | None) -> None:
-    """Refuse a key, or a way to treat its repeats, that cannot be used."""
+    """Raise `InvalidInput` for an invalid key or `repeat`."""
     if key is not None:
         check_id(key, "a key")
     if repeat not in (None, "first"):
@@ -278,14 +279,14 @@ def check_key(key: str | None, repeat: str | None) -> None:
 
 
 def check_count(value: Any, name: str) -> int:
-    """A number of things, of at least 1. More than there can be means all of them."""
+    """Return a count of at least 1, reduced to `MOST`."""
     if type(value) is not int or value < 1:
         raise InvalidInput(f"{name} is a whole number of at least 1, not {shown(value)}")
     return min(value, MOST)
 
 
 def check_seconds(value: Any, name: str) -> float:
-    """A duration: not NaN, not for ever, and nothing that was meant in another unit."""
+    """Return a duration: not NaN, not infinite, and not meant in another unit."""
     if type(value) not in (int, float) or not abs(value) < LONGEST:
         raise InvalidInput(
             f"{name} is a number of seconds, within {LONGEST:.0f} (a thousand years), "
@@ -295,14 +296,14 @@ def check_seconds(value: Any, name: str) -> float:
 
 
 def check_span(value: Any, name: str) -> float:
-    """A duration of nothing or more."""
+    """Return a duration of at least 0."""
     if check_seconds(value, name) < 0:
         raise InvalidInput(f"{name} is a number of seconds of at least 0, not {value!r}")
     return float(value)
 
 
 def seconds(retain: Retention) -> float | None:
-    """A retention in seconds; None: for ever."""
+    """Return a retention in seconds; None: for ever."""
     if retain is None:
         return None
     value = retain.total_seconds() if isinstance(retain, timedelta) else retain
@@ -314,7 +315,7 @@ def seconds(retain: Retention) -> float | None:
 
 
 def check_ttl(ttl: Any) -> float:
-    """How long a lease lasts that no one renews."""
+    """Return the seconds after which an unrenewed lease expires."""
     if type(ttl) not in (int, float) or not SHORTEST_TTL <= ttl <= LONGEST_TTL:
         raise InvalidInput(
             f"ttl is a number of seconds from {SHORTEST_TTL} to {LONGEST_TTL}, not {shown(ttl)}"
@@ -323,11 +324,11 @@ def check_ttl(ttl: Any) -> float:
 
 
 def check_time(value: Any, name: str) -> float:
-    """A moment, in seconds since the epoch, that a calendar has a date for."""
+    """Return a time in seconds since the epoch that a datetime can represent."""
     if isinstance(value, datetime):
         try:
             value = value.timestamp()
-        except (ValueError, OverflowError):  # a day at either end of the calendar, here
+        except (ValueError, OverflowError):  # a day at either end of the calendar
             value = None
     if type(value) not in (int, float) or not 0 <= value < LAST_MOMENT:
         raise InvalidInput(
@@ -338,7 +339,7 @@ def check_time(value: Any, name: str) -> float:
 
 
 def shown(value: Any) -> str:
-    """A value for an error message, whatever it is, and not too long."""
+    """Return the text of any value for an error message, shortened."""
     try:
         text = repr(value)
     except ValueError:  # an integer of thousands of digits
@@ -354,7 +355,7 @@ def _damaged(error: Exception) -> SchemaError:
 
 
 def _is_flat(value: Any) -> bool:
-    """Whether it is an object of words and whole numbers, as most messages are: all in C."""
+    """Whether a value is a dict of strings and integers, like most messages; checked in C."""
     if type(value) is not dict:
         return False
     try:

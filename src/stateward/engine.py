@@ -1,4 +1,4 @@
-"""The contract between Stateward and a store. These docstrings are law.
+"""The contract between Stateward and a store. These docstrings are binding.
 
 An engine executes a batch of operations (`ops.py`) in one round trip. Everything else in
 Stateward is a layer over that one method. `stateward.testing.conformance` proves an engine.
@@ -25,13 +25,15 @@ The rules every engine keeps:
 6.  **Versions and stamps.** A log's version is the number of entries ever appended, a
     document's the number of times it was put since it was last missing. Every version has
     a stamp, the op that made it, so that an erased and recreated history, a restore or
-    a failover that rewound is noticed even where the numbers agree.
+    a failover that rewound is noticed even where the numbers agree. Every commit that is applied,
+    whatever it writes, raises `Head.commits` by one and sets `Head.updated`; one that is refused or
+    known already changes nothing. (`Restore` sets both itself.)
 7.  **One clock: the engine's.** Order comes from numbers the engine assigns, expiry from its
     own clock, never from a caller's. An entity whose time has come does not exist for any
     operation; what it held is removed physically `GRACE` seconds later. Appending to one,
     or to a dropped one, starts a new life: version 0, no documents, no keys. Appending,
     acquiring or renewing the lease, and setting `retain` restart the retention; nothing
-    expires in the hands of whoever holds its lease.
+    expires while its lease is held.
 8.  **Leases.** A new token is `max(last + 1, clock in µs)`: it only grows, even over lost
     state. A lease is live while `granted <= now < until`: a clock stepped back must not block
     for an hour. A fence compares token and nonce; an expired lease that no one took over still
@@ -55,19 +57,19 @@ from msgspec import Struct
 
 from stateward.ops import Entity, Op, Outcome
 
-GRACE = 86_400.0  # seconds a gone entity's head outlives it, so that late callers meet it
+GRACE = 86_400.0  # seconds a tombstone remains, so that late callers are refused
 OPS_KEPT = 64
 OPS_SECONDS = 600.0
 OPS_MOST = 1024
-MINUTE = 60.0  # what a listing of recent ones is ordered by: so rarely does its index change
-OVERLAP = 10  # minutes: no commit enters that index later than so long after its time
+MINUTE = 60.0  # the unit of the index of recent entities, which so changes rarely
+OVERLAP = 10  # minutes: a commit enters that index at most this long after its time
 CALL_SECONDS = 120.0  # longer than a call lives
 KEY_SECONDS = 7 * 86_400.0
 KEYS_KEPT = 100_000
 
 
 class Capabilities(Struct, frozen=True):
-    """How an engine differs from the others, as data. Code asks this, never the name."""
+    """How an engine differs from the others, as data. Code checks this, never the name."""
 
     durable: bool  # an acknowledged commit survives the process
     shared: bool  # several processes may use the same store concurrently
@@ -76,22 +78,20 @@ class Capabilities(Struct, frozen=True):
     atomic_listing: bool = True  # a listing by owner never misses an existing entity
     parallel_batches: int = 1  # batches worth having in flight at the same time
     batch: int = 256  # most operations worth sending in one batch
-    parallel_reads: int = 0  # the same of batches that only read, where they are to be smaller
+    parallel_reads: int = 0  # the same for batches of reads, if these are to be smaller
     read_batch: int = 0
     page: int = 200  # most entries worth reading in one fetch
     networked: bool = False  # a server that all replicas reach, not a file or memory of one
     snapshots: bool = False  # `snapshot` shows one moment of the whole store
     purges: bool = False  # `purge` removes a namespace immediately, and leaves no marks
-    parts: bool = False  # some of it may fail while the rest answers: see `Parted`
-    migrates: bool = (
-        False  # its URL takes `migrate=off`: then it makes and changes nothing by itself
-    )
-    schemas: bool = False  # whole stores can be kept apart in one database: see `Schemas`
+    parts: bool = False  # one part may fail while the others answer: see `Parted`
+    migrates: bool = False  # its URL takes `migrate=off`: then `open` changes nothing
+    schemas: bool = False  # one database can hold separate stores: see `Schemas`
     system: str = ""  # the store's name in metrics, e.g. "postgresql"; nothing else asks for it
 
 
 class Description(Struct, frozen=True):
-    """What a store says of itself: shown to people, read by the audit."""
+    """The description of a store: shown to people, read by the audit."""
 
     engine: str
     version: str
@@ -99,13 +99,13 @@ class Description(Struct, frozen=True):
     durability: str  # one sentence: what survives which failure
     bytes: int | None = None
     settings: Mapping[str, Any] = {}
-    rows: int | None = None  # entities, entries and documents, as cheaply estimated
-    capacity: int | None = None  # bytes it can grow to
+    rows: int | None = None  # entities, entries and documents, by a cheap estimate
+    capacity: int | None = None  # the largest size in bytes
     parts: Mapping[str, Description] = {}  # of a layered store, by what lives there
 
 
 def summed(parts: Mapping[str, Any]) -> Description:
-    """What descriptions, or the health of stores that are well, say together."""
+    """Combine the descriptions, or the health records, of several stores."""
     sizes = [of.bytes for of in parts.values()]
     return Description(
         engine=" + ".join(of.engine for of in parts.values()),
@@ -117,14 +117,14 @@ def summed(parts: Mapping[str, Any]) -> Description:
 
 
 class Reader(Protocol):
-    """What fetches and lists, and nothing else."""
+    """The reading half of an engine."""
 
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        """The outcomes of fetches and listings, in their order."""
+        """Return the outcomes of fetches and listings, in their order."""
 
 
 class SyncReader(Protocol):
-    """The same for blocking callers."""
+    """`Reader` for blocking callers."""
 
     def execute(self, ops: Sequence[Op]) -> list[Outcome]: ...
 
@@ -135,19 +135,19 @@ class Engine(Protocol):
     capabilities: Capabilities
 
     async def open(self) -> None:
-        """Connect, and bring the schema up to date unless told not to.
+        """Connect, and bring the schema up to date unless `migrate=off`.
 
         Raises `StoreUnavailable` if the store cannot be reached and `SchemaError` if what
         is there cannot be used. May be called again after `close`.
         """
 
     async def close(self) -> None:
-        """Finish what is in progress, then let go of every thread, file and connection."""
+        """Finish batches in progress, then close every thread, file and connection."""
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         """Execute a batch in one round trip; outcomes in the order of `ops`.
 
-        `deadline`, by the monotonic clock, is a hint: no one waits for the answer any longer. An
+        `deadline`, by the monotonic clock, is a hint: no caller waits for the answer longer. An
         engine whose blocking calls could wait for a network gives up by then. One on a
         volume, which belongs to one replica at a time, applies no commit after it: see `volumes`.
         """
@@ -162,34 +162,34 @@ class Engine(Protocol):
         """Bring the schema up to date; returns the names of the steps that were applied."""
 
     async def describe(self) -> Description:
-        """Versions, durability, settings and sizes, read from the store itself."""
+        """Return versions, durability, settings and sizes, read from the store itself."""
 
     def sibling(self) -> SyncEngine:
-        """A blocking engine over the same store, with its own connections. No I/O.
+        """Return a blocking engine over the same store, with its own connections. No I/O.
 
         Leases are renewed through it, so that a busy event loop or a long queue costs no lease.
         """
 
 
 class Reached(Protocol):
-    """What an engine can do besides whose servers are reached by TCP: a proxy may stand between."""
+    """An engine whose servers are reached by TCP, so that a proxy can be put in between."""
 
     async def addresses(self) -> Sequence[tuple[str, int]]:
-        """The host and port of every server, as its connections name them; none: not by TCP."""
+        """Return host and port of every server, as connections name them; none if not by TCP."""
 
     def through(self, url: str, ports: Sequence[int]) -> str:
-        """Its URL by way of these ports of this machine, one for each address.
+        """Return the URL for these ports of this machine, one for each address.
 
-        The same URL, if its connections are made by the event loop: they can be led aside there.
+        The URL is unchanged if the event loop makes the connections: it can redirect them.
         """
 
 
 @runtime_checkable
 class Traces(Protocol):
-    """What an engine can do besides whose server shows all that it holds."""
+    """An engine whose server can be searched for everything it stores."""
 
     async def traces(self, text: str) -> Sequence[str]:
-        """The keys or tables that have a text in them, whether or not any call still returns it.
+        """Return the keys or tables that contain a text, even where no call returns it.
 
         Does not need `open`.
         """
@@ -197,21 +197,21 @@ class Traces(Protocol):
 
 @runtime_checkable
 class Creates(Protocol):
-    """What an engine can do besides whose `open` makes a store where there is none."""
+    """An engine whose `open` creates a store that does not exist."""
 
     def exists(self) -> bool:
-        """Whether the store is there. Makes nothing, and does not need `open`."""
+        """Return whether the store exists. Creates nothing, and does not need `open`."""
 
 
 class Migrations(Protocol):
-    """What an engine can do besides whose `migrate` runs SQL.
+    """An engine whose `migrate` runs SQL.
 
-    Its URL takes `migrate=off`: then `open` makes and changes nothing, and raises `SchemaError`
-    where something is missing.
+    Its URL takes `migrate=off`: then `open` changes nothing, and raises `SchemaError` if something
+    is missing.
     """
 
     async def pending_sql(self) -> str:
-        """What `migrate` would run, for people who run it themselves; "" if there is nothing.
+        """Return the SQL that `migrate` would run, for people who run it themselves; "" if none.
 
         Does not need `open`.
         """
@@ -219,84 +219,84 @@ class Migrations(Protocol):
 
 @runtime_checkable
 class SyncMigrations(Protocol):
-    """The same for blocking callers."""
+    """`Migrations` for blocking callers."""
 
     def pending_sql(self) -> str: ...
 
 
 class Snapshots(Protocol):
-    """What an engine with `Capabilities.snapshots` can do besides."""
+    """An engine with `Capabilities.snapshots`."""
 
     def snapshot(self) -> AbstractAsyncContextManager[Reader]:
-        """A reader for whom the whole store stands still, from its first look to its last.
+        """Return a reader that sees the whole store as of its first read.
 
-        It has its own connection, disturbs no one, and may be used for as long as it
+        It has its own connection, blocks no other call, and may be used for as long as it
         takes to read everything; one caller at a time.
         """
 
 
 class SyncSnapshots(Protocol):
-    """The same for blocking callers."""
+    """`Snapshots` for blocking callers."""
 
     def snapshot(self) -> AbstractContextManager[SyncReader]: ...
 
 
 class Purges(Protocol):
-    """What an engine with `Capabilities.purges` can do besides."""
+    """An engine with `Capabilities.purges`."""
 
     async def purge(self, namespace: str) -> int:
-        """Remove all that a listing of the namespace shows; returns how many entities that were.
+        """Remove all entities that a listing of the namespace shows; returns their number.
 
-        Nothing remembers them afterwards: a write that was delayed until then brings an entity
-        back, and old lease tokens are forgotten. Only for a namespace that no one uses any more.
+        No tombstones remain: a delayed write brings an entity back, and old lease tokens are
+        forgotten. Only for a namespace that is no longer in use.
         """
 
 
 @runtime_checkable
 class Namespaces(Protocol):
-    """What an engine can do besides that knows all of a store, for whoever looks after it."""
+    """An engine that can list the namespaces of its store, for administration."""
 
     async def namespaces(self) -> Sequence[str]:
-        """The namespaces of the store, by their bytes. One that was emptied may be among them."""
+        """Return the namespaces of the store, by their bytes. Empty ones may be included."""
 
 
 @runtime_checkable
 class SyncNamespaces(Protocol):
-    """The same for blocking callers."""
+    """`Namespaces` for blocking callers."""
 
     def namespaces(self) -> Sequence[str]: ...
 
 
 @runtime_checkable
 class Parted(Protocol):
-    """What an engine with `Capabilities.parts` can do besides."""
+    """An engine with `Capabilities.parts`."""
 
     def part_of(self, op: Op) -> Hashable:
-        """Which part an operation is for, as far as is known: a hint, and no I/O.
+        """Return the part that an operation is for, as far as known: a hint, without I/O.
 
-        What is for one part is sent apart from what is for others, so that one that does not answer
-        holds up no one else.
+        Operations for different parts are sent separately, so that a part that does not answer
+        delays only its own.
         """
 
 
 class Schemas(Protocol):
-    """What an engine with `Capabilities.schemas` can do besides. None of it needs `open`."""
+    """An engine with `Capabilities.schemas`. No method needs `open`."""
 
     async def create_schema(self, note: str) -> None:
         """Create the schema of this engine's URL, which must not exist, and put the note on it."""
 
     async def marked_schemas(self, note: str) -> list[str]:
-        """The names of the database's schemas that carry the note."""
+        """Return the names of the database's schemas that have the note."""
 
     async def drop_schema(self, note: str) -> None:
-        """Remove the schema of this engine's URL with all that is in it, if it carries the note.
+        """Remove the schema of this engine's URL with everything in it, if it has the note.
 
-        Raises `SchemaError` if it does not, and does nothing if it is not there.
+        Raises `SchemaError` if it does not have it, and does nothing if there is no such schema.
         """
 
 
 class SyncEngine(Protocol):
-    """The same contract for blocking callers; any number of threads may call concurrently."""
+    """`Engine` for blocking callers; any number of threads may call concurrently."""
 
     capabilities: Capabilities
 

@@ -1,7 +1,7 @@
-"""Every error Stateward raises. All derive from `StatewardError`.
+"""All errors that Stateward raises. They derive from `StatewardError`.
 
-Each message says what happened and what to do; the driver's own error, where there is one, is
-kept as `__cause__`. Unless an error says otherwise, nothing was written.
+Each message says what happened and what to do; the driver's own error, if any, is its
+`__cause__`. Unless an error says otherwise, nothing was written.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class NotPermitted(InvalidInput):
 
 
 class WindowTooSmall(StatewardError, ValueError):
-    """What a prompt must contain does not fit into the requested window."""
+    """The messages that a prompt must contain do not fit into the requested window."""
 
 
 class StoreMisused(StatewardError, RuntimeError):
@@ -45,7 +45,7 @@ class BackupDamaged(StatewardError):
     """The file is not a complete backup, or has a newer format. Nothing was written."""
 
 
-# --- refusals: the store works and says no ----------------------------------------------
+# --- refusals by a working store ---------------------------------------------------------
 
 
 class StateConflictError(StatewardError):
@@ -91,7 +91,7 @@ class WorkflowFinished(StatewardError):
 
 
 class WorkflowCancelled(WorkflowFinished):
-    """The workflow was cancelled; the message says why. Its driver raises this at its next step."""
+    """The workflow was cancelled; the message says why. Its driver gets this at its next step."""
 
 
 class WorkflowFailed(StatewardError):
@@ -99,7 +99,7 @@ class WorkflowFailed(StatewardError):
 
 
 class TaskFailed(StatewardError):
-    """The task failed permanently, at an earlier delivery; the message says how.
+    """The task failed permanently, at an earlier delivery; the message has the failure.
 
     `task` is its id.
     """
@@ -110,7 +110,7 @@ class TaskFailed(StatewardError):
 
 
 class TaskCancelled(TaskFailed):
-    """The task was cancelled; the message says why. Nothing of it was or will be recorded."""
+    """The task was cancelled; the message has the reason. No result was or will be recorded."""
 
 
 class StepFailed(StatewardError):
@@ -151,9 +151,9 @@ class Truncated(StatewardError):
 
 
 class NotKept(StatewardError):
-    """The requested part of the history is not, or no longer, kept.
+    """The requested part of the history is not, or no longer, stored.
 
-    `since` is the time from which it is kept, or None if that is not known.
+    `since` is the time from which it is stored, or None if that is not known.
     """
 
     def __init__(self, message: str, *, since: datetime | None = None) -> None:

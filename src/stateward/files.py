@@ -1,4 +1,4 @@
-"""Files: written so that they appear complete or not at all, locked, and read as TOML."""
+"""Files: written completely or not at all, locked, and read as TOML."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 import stat
 import sys
 from contextlib import suppress
-from typing import Any
+from typing import Any, Self
 
 from stateward.errors import InvalidInput
 
 
 def private_folder(path: str) -> None:
-    """Make the folder, and those above it that are missing, for this account alone."""
+    """Create a folder and its missing parents, for this account alone."""
     missing = []
     path = os.path.abspath(path)
     while not os.path.isdir(path):
@@ -30,30 +30,30 @@ def is_open_to_all(directory: str) -> bool:
     try:
         return bool(os.stat(directory).st_mode & stat.S_IWOTH)
     except OSError:
-        return False  # it is not there yet; whoever cannot read it will hear of it
+        return False  # missing or unreadable: using it raises the error
 
 
 def open_to_others(directory: str) -> tuple[str, str] | None:
-    """How accounts other than this one and root may put files there, and what ends that."""
+    """Return why accounts other than this one and root may write there, and the remedy."""
     if sys.platform == "win32":
         return None
     try:
-        found = os.stat(directory)
+        status = os.stat(directory)
     except OSError:
         return None  # as above
-    if found.st_uid not in (0, os.geteuid()):
-        return f"belongs to another account (uid {found.st_uid})", "chown it"
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_uid not in (0, os.geteuid()):
+        return f"belongs to another account (uid {status.st_uid})", "chown it"
+    if status.st_mode & stat.S_IWOTH:
         return "is writable by everyone", "chmod o-w it"
-    # Also a group with this one account in it: who else is in it, or will be, cannot be known.
-    return ("is writable by its group", "chmod g-w it") if found.st_mode & stat.S_IWGRP else None
+    # Even if this account is the only member now: others may join the group.
+    return ("is writable by its group", "chmod g-w it") if status.st_mode & stat.S_IWGRP else None
 
 
 if sys.platform == "win32":
     import msvcrt
 
     def lock(descriptor: int) -> bool:
-        """Whether the file is ours now."""
+        """Try to lock the file; returns whether that worked."""
         os.lseek(descriptor, 1 << 40, os.SEEK_SET)  # far behind what is read and written
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
@@ -66,7 +66,7 @@ else:
     import fcntl
 
     def lock(descriptor: int) -> bool:
-        """Whether the file is ours now. Locks of one process's own files exclude each other too."""
+        """Try to lock the file; returns whether that worked. This process excludes itself too."""
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -75,18 +75,32 @@ else:
 
 
 class WholeFile:
-    """Written beside its final place under another name, readable by its owner alone."""
+    """A file written under another name beside its final place, readable by its owner alone.
+
+    As a context manager it puts the file in its place when the block ends without an error, and
+    removes it otherwise.
+    """
 
     def __init__(self, path: str) -> None:
         self._path = os.path.abspath(path)
         folder = os.path.dirname(self._path)
-        from tempfile import mkstemp  # a tenth of what importing Stateward would take
+        from tempfile import mkstemp  # would take a tenth of the time of importing Stateward
 
         try:
             descriptor, self._temporary = mkstemp(dir=folder, prefix=".stateward-")
         except OSError as error:
             raise InvalidInput(f"cannot write into {folder!r}: {error.strerror}") from error
         self._file = os.fdopen(descriptor, "wb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        try:
+            if error is None and not self._file.closed:
+                self.finish()
+        finally:
+            self._remove()
 
     def write(self, data: bytes) -> None:
         self._file.write(data)
@@ -95,14 +109,14 @@ class WholeFile:
         self.write(text.encode() + b"\n")
 
     def finish(self) -> None:
-        """Make it durable, then put it in its place."""
+        """Make the file durable and put it in its place, before the block ends."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
         os.replace(self._temporary, self._path)
 
-    def abandon(self) -> None:
-        """Leave no trace of it."""
+    def _remove(self) -> None:
+        """Leave no trace of the temporary file."""
         with suppress(OSError):  # a full disk: what was not written is not wanted any more
             self._file.close()
         if os.path.exists(self._temporary):
@@ -110,8 +124,8 @@ class WholeFile:
 
 
 def read_toml(path: str) -> dict[str, Any]:
-    """What the file says; `InvalidInput` if it cannot be read or is not TOML."""
-    import tomllib  # only commands read any
+    """Read a TOML file; raises `InvalidInput` if it cannot be read or is not TOML."""
+    import tomllib  # used by commands alone
 
     try:
         with open(path, "rb") as file:
@@ -124,10 +138,8 @@ def read_toml(path: str) -> dict[str, Any]:
 
 def write_whole(path: str, content: bytes) -> None:
     """Write a whole file, in place of what is there, readable by its owner alone."""
-    file = WholeFile(path)
     try:
-        file.write(content)
-        file.finish()
+        with WholeFile(path) as file:
+            file.write(content)
     except OSError as error:
-        file.abandon()
         raise InvalidInput(f"{path} cannot be written: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""Every kind of entity there is, and how the layers treat each."""
+"""The kinds of entities, and how the layers treat each."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ EFFECT = "effect"  # one call of a tool that acts: see `effect_of`
 LOCK = "lock"
 LEADER = "leader"
 JOURNAL = "journal"
-BLOB = "blob"  # what an agent framework stores as a whole
+BLOB = "blob"  # a value that an agent framework stores as a whole
 LANGGRAPH_THREAD = "langgraph-thread"
 LANGGRAPH_ITEM = "langgraph-item"
 AGENT_FRAMEWORK_RUN = "agent-framework-run"  # the checkpoints of workflows
-TURN = "turn"  # the lease of whoever answers a request, under a digest of thread and key
-SUMMARY = "summary"  # the lease of whoever makes a thread's summary
-QUESTION = "question"  # what a workflow asks a person, while it waits; also its document
-PAUSE = "pause"  # says that workers take no workflow of the kind that is its id
-FORK = "fork"  # says that a thread of this id is about to be forked from another
+TURN = "turn"  # the lease on answering a request, under a digest of thread and key
+SUMMARY = "summary"  # the lease on making a thread's summary
+QUESTION = "question"  # asked by a waiting workflow; also the name of its document
+PAUSE = "pause"  # keeps workers from workflows of the kind that is its id
+FORK = "fork"  # marks the id of a thread that is about to be forked from another
 ERASED = "erased"  # remembers that a user was erased; also the name of its document
-ERASED_ALL = "all"  # another document of it: from here on, what the user has is new
-HEALTH = "health"  # asked for to see whether a store answers
-RESTORING = "restoring"  # says that a restore is in progress; also its id and document
-LAYOUT = "layout"  # which replicas a volume is laid out for; also its id and document
+ERASED_ALL = "all"  # another document of it: later entities of the user are new
+HEALTH = "health"  # read to see whether a store answers
+RESTORING = "restoring"  # marks a restore in progress; also its id and document
+LAYOUT = "layout"  # the replicas a volume is laid out for; also its id and document
 REPLICA = "replica"  # the lease of a process that uses a volume
-SPILL = "spill"  # asked for to learn the engine's clock
+SPILL = "spill"  # read to learn the engine's clock
 HEARTBEAT = "heartbeat"  # a process that has the store open; also the name of its document
-SIGNALS = "signals"  # the document of a heartbeat with what it has measured lately
+SIGNALS = "signals"  # the document of a heartbeat with its latest readings
 AUDIT = "audit"  # the report of an audit; also the name of its document
-API_KEY = "api-key"  # who may ask a service
-OPERATIONS = "operations"  # what was done by hand, as a chain of hashes; also its id
+API_KEY = "api-key"  # a key of a service
+OPERATIONS = "operations"  # the log of manual changes, a chain of hashes; also its id
 
 
 class Kind(NamedTuple):
     """How the entities of one kind are treated."""
 
     routed: bool = True  # with a volume for each replica: lives with the replica of its id
-    cached: bool = False  # worth remembering between two reads
-    internal: bool = False  # no one's state: a store's own
+    cached: bool = False  # worth caching between two reads
+    internal: bool = False  # not users' state but the store's own
 
 
 OWN = Kind(routed=False, internal=True)
@@ -88,20 +88,20 @@ REMEMBERING = frozenset({USER, SHARED})  # their log is their documents' history
 
 
 def turn_of(thread: Entity, key: str) -> Entity:
-    """The entity of one request on a thread: under a digest, so that it names neither."""
+    """Return the entity of one request on a thread: a digest, so that it reveals neither."""
     name = sha256(f"{len(thread.id)} {thread.id} {key}".encode()).hexdigest()
     return Entity(thread.namespace, TURN, name)
 
 
 def erasure_of(namespace: str, user: str) -> Entity:
-    """The entity that remembers an erasure: under a digest, so that it does not name the user."""
+    """Return the entity that records an erasure: a digest, so that it does not reveal the user."""
     return Entity(namespace, ERASED, sha256(user.encode()).hexdigest())
 
 
 def effect_of(whose: Entity, call: str) -> Entity:
-    """The entity of one call of a tool in a thread, a workflow or a task.
+    """Return the entity of one call of a tool in a thread, a workflow or a task.
 
-    A call whose name is too long for an id is known by its digest.
+    If the call's name is too long for an id, the id has its digest.
     """
     id = f"{effects_of(whose)}{_quoted(call)}"
     if len(id.encode()) > ID_BYTES:
@@ -110,12 +110,12 @@ def effect_of(whose: Entity, call: str) -> Entity:
 
 
 def effects_of(whose: Entity) -> str:
-    """How the ids of all effects of a thread, a workflow or a task begin."""
+    """Return the prefix of the ids of all effects of a thread, a workflow or a task."""
     return f"{whose.kind}/{_quoted(whose.id)}/"
 
 
 def effect_parts(id: str) -> tuple[str, str, str] | None:
-    """Kind and id of what an effect belongs to, and its call; None: it is no effect's id."""
+    """Return the kind and id of an effect's parent, and its call; None for another id."""
     parts = id.split("/")
     if len(parts) != 3 or not all(parts):
         return None
@@ -123,7 +123,7 @@ def effect_parts(id: str) -> tuple[str, str, str] | None:
 
 
 def routed_by(entity: Entity) -> str:
-    """The id that says which replica an entity lives with: an effect, where its thread lives."""
+    """Return the id that decides an entity's replica: for an effect, that of its thread."""
     parts = effect_parts(entity.id) if entity.kind == EFFECT else None
     return entity.id if parts is None else parts[1]
 

@@ -1,9 +1,9 @@
 """Everything is an entity, and a change to an entity is a value.
 
-This file holds those values: what can be asked of an engine (four operations), what a
-commit may check and write, and every outcome an engine can answer. They are plain frozen
-data, so the same few structs can be batched, coalesced, wrapped, recorded, replayed, made
-to fail by a test, or sent over a wire. What they mean exactly is law in `engine.py`.
+This file holds those values: the four operations of an engine, the checks and writes of a
+commit, and every outcome an engine can answer. They are plain frozen data, so the same few
+structs can be batched, coalesced, wrapped, recorded, replayed, made to fail by a test, or
+sent over a wire. `engine.py` defines their exact meaning.
 
 An entity is `(namespace, kind, id)` and has
 
@@ -25,7 +25,7 @@ from msgspec import Struct
 
 
 class Entity(NamedTuple):
-    """The address of a thing: any non-empty strings, compared byte for byte."""
+    """The address of an entity: any non-empty strings, compared byte for byte."""
 
     namespace: str
     kind: str
@@ -36,14 +36,14 @@ class Entity(NamedTuple):
 
 
 class LogAt(Struct, frozen=True, tag=True):
-    """The log has this version; with a stamp, it is also the very same history."""
+    """The log has this version; with a stamp, it also has the same history."""
 
     version: int
     stamp: str | None = None
 
 
 class DocumentAt(Struct, frozen=True, tag=True):
-    """The document has this version (0: it is missing); with a stamp, the very same one."""
+    """The document has this version (0: it is missing); with a stamp, put by that op."""
 
     name: str
     version: int
@@ -68,7 +68,7 @@ class Fence(Struct, frozen=True, tag=True):
 
 
 class CommitsAt(Struct, frozen=True, tag=True):
-    """Nothing at all was committed to the entity since `Head.commits` had this value."""
+    """Nothing was committed to the entity since `Head.commits` had this value."""
 
     commits: int
 
@@ -76,7 +76,7 @@ class CommitsAt(Struct, frozen=True, tag=True):
 class NotDroppedSince(Struct, frozen=True, tag=True):
     """The entity was not dropped at or after this time of the engine's clock.
 
-    For writes that were delayed on their way: they must not bring back what was deleted.
+    For delayed writes, which must not bring back what was deleted.
     """
 
     at: float
@@ -86,7 +86,7 @@ class Unheld(Struct, frozen=True, tag=True):
     """The lease is free; otherwise the commit is refused with `Held`."""
 
 
-NOWHERE = LogAt(-1)  # no log is there: a commit that checks this asks whether its key is known
+NOWHERE = LogAt(-1)  # never holds: a commit with this check only searches for its key
 
 Check = Unheld | LogAt | DocumentAt | Absent | StatusIn | Fence | CommitsAt | NotDroppedSince
 
@@ -99,12 +99,12 @@ class Append(Struct, frozen=True, tag=True):
 
     `key` is the caller's own name for this append: a second append with the same key is a
     `Duplicate` if it has the same bodies and `KeyReused` if it has not. `takes_first` says that the
-    caller is content with what was stored first under the key: for layers that keep an append for
-    later. To an engine it means nothing.
+    caller accepts the bodies stored first under the key; it is for layers that spill appends, and
+    engines ignore it.
 
-    `note` is JSON text that stays with the last entry: what else there is to say of this append.
-    Only `Log.whole` tells it. It is no part of what a key is compared by, outlives that the entry
-    is rewritten, and goes with it.
+    `note` is JSON text about this append that is stored with its last entry. Only `Log.whole`
+    returns it. It is not compared with the key, survives a rewrite of the entry, and is removed
+    with it.
     """
 
     bodies: tuple[str, ...]
@@ -163,7 +163,7 @@ class Renew(Struct, frozen=True, tag=True):
 class Release(Struct, frozen=True, tag=True):
     """Give the lease back, or refuse the whole commit with `Fenced`.
 
-    With None for the token the nonce alone decides: for a lease whose grant was never heard of.
+    With None for the token the nonce alone decides: for a lease whose grant was never answered.
     """
 
     token: int | None
@@ -187,31 +187,30 @@ class SetHead(Struct, frozen=True, tag=True):
 
 
 class Drop(Struct, frozen=True, tag=True):
-    """Remove the entity: log, documents, head and lease, also of one that has expired.
+    """Remove the entity with log, documents, head and lease, even if it has expired.
 
     A tombstone keeps the time, the remembered ops and the last lease token for `GRACE`, so that
-    a write delayed past the drop cannot bring back what was deleted. Of the outcomes of those ops
-    the documents' names go too: `Duplicate.first.documents` is empty. Dropping what does not exist
-    leaves a tombstone as well.
+    a write delayed past the drop cannot bring back what was deleted. It does not keep the names of
+    documents: `Duplicate.first.documents` is empty then. Dropping an absent entity leaves a
+    tombstone as well.
     """
 
 
 class Restore(Struct, frozen=True, tag=True):
-    """Make the entity be exactly this, as a backup has it; the sole write of its commit.
+    """Replace the entity by the one in a backup; the sole write of its commit.
 
-    `head` is taken word for word (owner, times, version, stamp, base, commits …), but for what the
-    engine knows better: `live` is counted, the life is a new one of the engine's own numbering,
-    `dropped` and the last lease token (`Head.token`) never become less than they were, and no one
-    holds the lease. `entries` keep their own numbers, times, stamps, keys, digests and notes, as
-    `Log.whole` gives them (a body of "" is an entry that was removed); `documents` their own
-    versions, stamps, times and log versions. All that was there before goes, also the
-    remembered ops.
+    `head` is stored unchanged (owner, times, version, stamp, base, commits …) with these
+    exceptions: `live` is counted, the life is a new one of the engine's own numbering, `dropped`
+    and the last lease token (`Head.token`) never decrease, and the lease is free. `entries` keep
+    their numbers, times, stamps, keys, digests and notes, as `Log.whole` returns them (a body of ""
+    is an entry that was removed); `documents` keep their versions, stamps, times and log versions.
+    Everything the entity had before is removed, also the remembered ops.
 
     A long log, or many documents, come in several commits. Each has the head as it is to be after
-    it; those after the first are `continued`: they replace the entries from their first to their
-    last number and the documents they name, and leave everything else. Where a part ends, an append
-    is taken to end. The same part twice is the same as once, so this op is not remembered, nor is
-    it counted in `Head.commits`. Checks and owner are asked as for any commit. `Applied` has the
+    that commit. All but the first are `continued`: they replace the entries from their first to
+    their last number and the documents they name, and leave everything else. An append never spans
+    two parts. Restoring a part twice has the same effect as once, so this op is neither remembered
+    nor counted in `Head.commits`. Checks and owner are checked as for any commit. `Applied` has the
     version and stamp of the head, and `created` if the entity did not exist.
     """
 
@@ -230,18 +229,18 @@ Write = (
 
 
 class Commit(Struct, frozen=True, tag=True):
-    """All of `writes`, in order, or none of them, on one entity.
+    """Apply all of `writes` to one entity, in order, or none of them.
 
-    Writes have a shape that `check_shape` checks: at least one; at most one `Append`, one
+    `check_shape` checks the combination of writes: at least one; at most one `Append`, one
     `SetHead` and one of `Acquire`, `Renew` and `Release`; no document twice; `Drop` and `Restore`
     alone.
 
-    `op` names this logical call: drawn once before the first send, kept through every
+    `op` identifies this logical call: drawn once before the first send, the same in every
     retry. An entity that has already applied it answers `Duplicate` with the first outcome.
 
-    `owner` is whom the caller takes the entity to belong to ("" is no one): an existing
-    entity of someone else answers `NotYours`; a new one is created as theirs. None does
-    not check, and creates for no one.
+    `owner` is the expected owner of the entity ("" is no one): an existing entity of another
+    owner answers `NotYours`; a new one is created with this owner. None skips the check, and
+    creates an entity without an owner.
 
     `retain` (seconds, None for ever) applies when this commit creates the entity.
     `reading` names documents whose current values come back with any outcome, so that a
@@ -258,18 +257,18 @@ class Commit(Struct, frozen=True, tag=True):
 
 
 class Log(Struct, frozen=True, tag=True):
-    """Which entries to fetch: those after `after` and up to `upto`.
+    """The range of entries to fetch: after `after`, up to and including `upto`.
 
-    At most one of `first` and `last` bounds how many, from that end; entries always come
+    At most one of `first` and `last` limits their number, from that end; entries always come
     oldest first. `stamp` is the stamp the caller saw at version `after`: if the log no
     longer agrees, nothing is returned and `Fetched.reset` is set. With `details` the
     entries come one by one with number, time, stamp and key; without, only their text.
 
-    `whole` is for backups, and never comes with `last` or `Fetch.known`: as `details`, and
-    `Head.token` and `Head.base_stamp` are set, entries have their `note` and, with a key, its
-    `digest`, and what is left of entries that are gone comes too, with the body "": after the base
-    those that ended an append, up to the base those whose key is still remembered. `first` counts
-    them like any other.
+    `whole` is for backups, and excludes `last` and `Fetch.known`. It implies `details`; also,
+    `Head.token` and `Head.base_stamp` are set, and entries have their `note` and, with a key, its
+    `digest`. Traces of removed entries are included with the body "": after the base, of entries
+    that ended an append; up to the base, of those whose key is still remembered. `first` counts
+    them too.
     """
 
     after: int = 0
@@ -282,7 +281,7 @@ class Log(Struct, frozen=True, tag=True):
 
 
 class Fetch(Struct, frozen=True, tag=True):
-    """Any parts of one entity, as of one moment.
+    """Read any parts of one entity, as of one moment.
 
     `known` gives, by document name, the version and stamp that the caller already has:
     such a document is not sent again but named in `Fetched.unchanged`.
@@ -297,22 +296,22 @@ class Fetch(Struct, frozen=True, tag=True):
 
 
 class List(Struct, frozen=True, tag=True):
-    """A page of entities, or of one entity's documents (`within`).
+    """List a page of entities, or of one entity's documents (`within`).
 
-    Ordered by the bytes of the id (entities of one kind), by kind and id (`kind=None`: all
-    that an owner has or, without an owner, all there is), or by name (`within`). `due=True` gives
-    what is due by the engine's own clock, soonest first. `recent=True`, for one kind, gives what
-    was touched last first: by the minute of `Head.updated`, which is what engines index, then by
-    id, both from the greatest down; each page in itself is in the exact order of `Head.updated`.
-    Its cursors are JSON text, [minute, kind, id], so that a feed of changes can begin at a minute.
-    An `after` that is no cursor raises `InvalidInput`: see `codec.listing_mark`.
-    `reverse` turns any order round. `expired=True` also gives what has expired but is still stored.
-    `documents` names documents to bring along with each entity; `values=False` leaves the values
-    of a `within` listing out.
+    Ordered by the bytes of the id (entities of one kind), by kind and id (`kind=None`: everything
+    of an owner or, without an owner, everything), or by name (`within`). `due=True` lists entities
+    that are due by the engine's own clock, soonest first. `recent=True`, for one kind, lists the
+    last updated first: by the minute of `Head.updated`, which is what engines index, then by id,
+    both descending; each page in itself is in the exact order of `Head.updated`. Its cursors are
+    JSON text, [minute, kind, id], so that a feed of changes can begin at a minute. An `after` that
+    is not a cursor raises `InvalidInput`: see `codec.listing_mark`. `reverse` reverses any order.
+    `expired=True` includes entities that have expired but are still stored. `documents` names
+    documents to return with each entity; `values=False` leaves the values of a `within` listing
+    out.
 
-    `tally` counts instead, and gives no entities: "kind" how many there are of each kind, "owner"
-    how many each owner has, by the bytes of the owner and page by page; no one's are not told. It
-    heeds `kind` and `owner` alone, and counts what has expired until it is swept.
+    `tally` returns counts instead of entities: "kind" by kind; "owner" by owner, ordered by the
+    bytes of the owner and page by page, without entities that have no owner. It honours `kind` and
+    `owner` alone, and counts expired entities until they are swept.
     """
 
     namespace: str
@@ -334,7 +333,7 @@ class List(Struct, frozen=True, tag=True):
 
 
 class Sweep(Struct, frozen=True, tag=True):
-    """Physically remove at most about `limit` rows of what is gone for good."""
+    """Physically remove about `limit` rows at most, of entities that are gone for good."""
 
     limit: int = 1000
 
@@ -348,7 +347,7 @@ Op = Commit | Fetch | List | Sweep
 class Lease(Struct, frozen=True, tag=True):
     """A lease as the engine stores it; times are the engine's clock.
 
-    Only its holder is told the nonce: elsewhere it is "".
+    The nonce is returned to the holder alone; elsewhere it is "".
     """
 
     token: int
@@ -359,16 +358,16 @@ class Lease(Struct, frozen=True, tag=True):
 
 
 class Head(Struct, frozen=True, tag=True):
-    """What an entity says of itself. An absent one has version 0 and `exists=False`.
+    """The state of an entity. An absent one has version 0 and `exists=False`.
 
     `version` is the number of entries ever appended; `base` the number below which entries
-    were trimmed; `live` how many entries are there. `stamp` is the op that made `version`.
+    were trimmed; `live` the number of entries stored. `stamp` is the op that made `version`.
     `commits` counts every commit, over all lives; `life` tells one life from another. `lease`
-    is the last one granted and not released, expired or not. `dropped` is when it was last
-    dropped (0: never), exists or not.
+    is the last one granted and not released, expired or not. `dropped` is the time of the last
+    drop (0: never), even if the entity exists again.
 
     `base_stamp` (the stamp at `base`) and `token` (the last one ever granted) are for backups:
-    only a fetch with `Log.whole` tells them.
+    only a fetch with `Log.whole` returns them.
     """
 
     exists: bool = False
@@ -406,9 +405,9 @@ class Entry(Struct, frozen=True, tag=True):
     """One log entry with its details.
 
     `stamp` is the op of the append it came with: entries of one append share it. `key` is
-    that append's key, on its last entry. `digest` is `digest_of` that append's bodies: only
-    `Log.whole` tells it, where there is a key. `note` is that append's, on its last entry while
-    that is there: only `Log.whole` tells it too.
+    that append's key, on its last entry. `digest` is `digest_of` that append's bodies, if it
+    has a key. `note` is that append's note, on its last entry unless that was removed. Only
+    `Log.whole` returns digests and notes.
     """
 
     seq: int
@@ -421,9 +420,9 @@ class Entry(Struct, frozen=True, tag=True):
 
 
 class Applied(Struct, frozen=True, tag=True, omit_defaults=True):
-    """The commit was stored `at` that time. `documents` has the new versions of those written.
+    """The commit was stored `at` that time. `documents` has the new versions of written documents.
 
-    `values` has what `reading` asked for, as it was *before* this commit.
+    `values` has the documents of `reading` as they were *before* this commit.
     """
 
     version: int
@@ -436,10 +435,10 @@ class Applied(Struct, frozen=True, tag=True, omit_defaults=True):
 
 
 class Duplicate(Struct, frozen=True, tag=True):
-    """This op or key was applied before; `first` is what was answered then.
+    """This op or key was applied before; `first` is the outcome of then.
 
-    `own` says that it was the op: this very call was stored at an earlier try. `head` is what
-    is there now: a lease granted then may be another's by now.
+    `own`: the op was known, so an earlier try of this call was stored. `head` is the current
+    one: a lease granted then may have another holder by now.
     """
 
     first: Applied
@@ -458,7 +457,7 @@ class KeyReused(Struct, frozen=True, tag=True):
 
 
 class Conflict(Struct, frozen=True, tag=True):
-    """A check did not hold; here is what is there now. Nothing was written."""
+    """A check did not hold; `head` and `values` are the current ones. Nothing was written."""
 
     failed: Check
     head: Head
@@ -485,7 +484,7 @@ class NotYours(Struct, frozen=True, tag=True):
 
 
 class Fetched(Struct, frozen=True, tag=True):
-    """What `Fetch` asked for.
+    """The parts of an entity that `Fetch` requested.
 
     `lines` holds the bodies joined by newlines (no body contains one), `count` their
     number, `first` the number of the first of them (0: there are none); with `Log.details`
@@ -515,8 +514,9 @@ class Found(Struct, frozen=True, tag=True):
 class Listed(Struct, frozen=True, tag=True):
     """One page. `next` goes into `List.after` for the following page; None: this is the last.
 
-    `settled` is told of what is recent, upwards (`reverse`): the engine's clock as it read the page
-    or, where a commit can be in progress for longer than others, the time of the oldest that was.
+    `settled` is set if `List.recent` and `reverse` are: commits before this time are visible. It
+    is the engine's clock as it read the page or, where commits can be in progress meanwhile, the
+    time of the oldest such commit.
     """
 
     entities: tuple[Found, ...] = ()
@@ -527,10 +527,10 @@ class Listed(Struct, frozen=True, tag=True):
 
 
 class Swept(Struct, frozen=True, tag=True):
-    """What a sweep removed, and whether there is more to remove.
+    """The number of entities and rows that a sweep removed; `more`: it left some for the next one.
 
-    `locked`: messages or documents of what was dropped are still there, because someone outside
-    has locked what they belonged to.
+    `locked`: messages or documents of dropped entities are still there, because a foreign
+    transaction has locked the entities.
     """
 
     entities: int = 0
@@ -543,36 +543,36 @@ CommitOutcome = Applied | Duplicate | KeyReused | Conflict | Held | Fenced | Not
 Outcome = CommitOutcome | Fetched | Listed | Swept
 
 WRITES = (Commit, Sweep)  # operations that change the store; the others only read
-# The same for the way that every call takes: `READS.issuperset(map(type, ops))`. `isinstance` costs
-# many times as much, because structs have a metaclass.
+# For the hot path: `READS.issuperset(map(type, ops))`. `isinstance` costs many times as much,
+# because structs have a metaclass.
 READS = frozenset((Fetch, List))
 
 
-# Of those that stand for the same a commit has one; of documents one each, of the last none.
+# A commit has at most one write of each group, e.g. one for the lease; `Put` groups by document.
 _TOGETHER = {Acquire: Lease, Renew: Lease, Release: Lease, Delete: Put, Restore: Drop}
 
 
-# Those of tasks that begin and end, which are fine whatever they hold.
+# Combinations that every task writes, which are valid whatever they contain.
 _EVERYDAY = frozenset({(Acquire, SetHead, Put), (Put, SetHead, Release)})
 
 
 def check_shape(commit: Commit) -> None:
-    """Refuse a commit that no engine could give a clear meaning: a mistake in the caller."""
+    """Raise `ValueError` for a combination of writes that has no clear meaning."""
     if len(commit.writes) == 1:
         only = commit.writes[0]
         if type(only) is not Append or only.bodies:
             return
     elif tuple(map(type, commit.writes)) in _EVERYDAY:
         return
-    seen: set[object] = set()
+    groups: set[object] = set()
     for write in commit.writes:
         kind = type(write)
-        what: object = _TOGETHER.get(kind, kind)
-        if what is Put:
-            what = write.name  # type: ignore[union-attr]
-        if what in seen or what is Drop:
+        group: object = _TOGETHER.get(kind, kind)
+        if group is Put:
+            group = write.name  # type: ignore[union-attr]
+        if group in groups or group is Drop:
             raise ValueError(f"a commit cannot hold these writes together: {commit.writes!r}")
-        seen.add(what)
+        groups.add(group)
         if kind is Append and not write.bodies:  # type: ignore[union-attr]
             raise ValueError("an append needs at least one body")
     if not commit.writes:
@@ -580,10 +580,10 @@ def check_shape(commit: Commit) -> None:
 
 
 def digest_of(bodies: Iterable[str]) -> int:
-    """64 bits, signed, that tell one append's bodies from another's (no body holds a newline).
+    """Return 64 bits, signed, that identify an append's bodies (no body contains a newline).
 
-    Every engine remembers a key with this very number, so that a key is known again after a restore
-    into another engine.
+    Every engine stores keys with this number, so that a key is recognised after a restore into
+    another engine.
     """
     data = "\n".join(bodies).encode()
     return int.from_bytes(blake2b(data, digest_size=8).digest(), "big", signed=True)

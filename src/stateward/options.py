@@ -1,59 +1,31 @@
-"""What `open` takes, checked once; and one URL for each section of state."""
+"""The options of `open`, checked once; and one URL for each section of state."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from datetime import timedelta
-from enum import Enum
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stateward.codec import ID_BYTES, Limits, Retention, check_id, seconds, shown
+from stateward.codec import THIRTY_DAYS, Limits, Retention, check_id, seconds, shown
 from stateward.errors import InvalidInput
 from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill
 from stateward.layers.policy import Policy
 from stateward.observe.alarm import Alarm, AlarmEvent
-from stateward.records import Redact, Shaper, ThreadListener
+from stateward.records import Redact, Shaper
 from stateward.state.past import KEEP, Keep
+from stateward.state.thread_listener import ThreadListener
 from stateward.volumes.names import Replicas
 
 if TYPE_CHECKING:
     from stateward.engines.url import Credentials, EngineURL
 
 SECTIONS = ("threads", "users", "workflows")
-THIRTY_DAYS = timedelta(days=30)
 SHORTEST_BEAT, LONGEST_BEAT = 0.1, 600.0  # seconds
-
-
-class Unsaid(Enum):
-    """The default where None has its own meaning."""
-
-    UNSAID = "not said"
-
-    def __repr__(self) -> str:
-        return "UNSAID"
-
-
-UNSAID = Unsaid.UNSAID
-Whose = str | None | Unsaid  # a user's; None: no one's; unsaid: whoever's it is
-
-
-def owner_of(user: Whose) -> str | None:
-    """As operations say it: "" is no one, and None checks nothing.
-
-    An anonymous request that passes its user on, who is None, gets what is no one's: never what
-    belongs to someone.
-    """
-    if user is UNSAID:
-        return None
-    if type(user) is str and user.isascii() and 0 < len(user) <= ID_BYTES:
-        return user  # as nearly all are
-    return "" if user is None else check_id(user, "a user")
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -127,10 +99,11 @@ def section_urls(
         )
     rest = parse(url) if len(own) < len(SECTIONS) else None
     urls = {section: parse(own[section]) if section in own else rest for section in SECTIONS}
-    whole = {section: given for section, given in urls.items() if given is not None}
-    asked = _by_url(whole, credentials)
+    whole = {section: parsed for section, parsed in urls.items() if parsed is not None}
+    functions = _by_url(whole, credentials)
     return {
-        section: replace(given, credentials=asked[given.text]) for section, given in whole.items()
+        section: replace(parsed, credentials=functions[parsed.text])
+        for section, parsed in whole.items()
     }
 
 
@@ -138,18 +111,18 @@ def _by_url(
     urls: Mapping[str, EngineURL], credentials: Credentials | Mapping[str, Credentials] | None
 ) -> dict[str, Credentials | None]:
     if not isinstance(credentials, Mapping):
-        return {given.text: credentials for given in urls.values()}
-    found: dict[str, Credentials | None] = {given.text: None for given in urls.values()}
-    for section, asked in credentials.items():
+        return {parsed.text: credentials for parsed in urls.values()}
+    functions: dict[str, Credentials | None] = {parsed.text: None for parsed in urls.values()}
+    for section, function in credentials.items():
         if section not in urls:
             raise InvalidInput(
                 f"credentials= names {section!r}; its keys are among: {', '.join(SECTIONS)}"
             )
         text = urls[section].text
-        if found[text] not in (None, asked):
+        if functions[text] not in (None, function):
             raise InvalidInput(
                 "credentials= gives two functions for one URL: sections of the same URL share one "
                 "engine, so give them the same function"
             )
-        found[text] = asked
-    return found
+        functions[text] = function
+    return functions

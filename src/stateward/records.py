@@ -1,20 +1,19 @@
-"""What the public methods return: plain frozen records."""
+"""Records that the public methods return: plain, frozen, without I/O."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from msgspec import Struct, json
-from msgspec.structs import replace
 
-from stateward.codec import MOST, shown, to_type
+from stateward.codec import MOST, shown
 from stateward.errors import InvalidInput
-from stateward.ops import Entity, digest_of
+from stateward.ops import digest_of
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar  # with a default; type checkers know it by heart
+    from typing_extensions import TypeVar  # with a default; not needed at run time
 
     T = TypeVar("T", default=dict[str, Any])
 else:
@@ -22,69 +21,14 @@ else:
 
     T = TypeVar("T")
 
-RENAMED = {  # in a receipt as it is stored
-    "version": "v",
-    "stamp": "s",
-    "commits": "c",
-    "given": "n",
-    "pinned": "p",
-    "skipped": "k",
-    "omitted": "o",
-    "summarised": "u",
-    "summary": "b",
-    "shortened": "x",
-    "tokens": "t",
-    "last": "l",
-    "turns": "r",
-    "max_tokens": "m",
-    "after": "a",
-    "upto": "e",
-    "documents": "d",
-    "workflows": "w",
-    "unread": "f",
-}
-
 Redact = Callable[[dict[str, Any]], dict[str, Any]]
-
-
-class ThreadListener:
-    """Notified of changes to conversations, after they were stored: `open(…, listener=…)`.
-
-    Override the methods you need. They run within the call that made the change, so they must be
-    fast and are not async; what they raise is logged. Changes by other processes are not reported.
-    `shape` is the store's, unless the listener has its own.
-    """
-
-    shape: Shaper | None = None
-
-    def appended(
-        self,
-        namespace: str,
-        thread: str,
-        user: str | None,
-        messages: Sequence[Mapping[str, Any]],
-        version: int,
-    ) -> object:
-        """Messages were appended, and this is the thread's new version. Not called for a duplicate.
-
-        A returned list of repeats is counted as context breaks.
-        """
-
-    def edited(self, namespace: str, thread: str) -> object:
-        """Messages were rewritten or removed: anything remembered about them is out of date."""
-
-    def deleted(self, namespace: str, thread: str) -> object:
-        """The conversation was deleted, alone or with everything of its user."""
-
-    def erased(self, namespace: str, user: str) -> object:
-        """Everything of the user was erased: keep nothing of it."""
 
 
 class MessageShape(Struct, frozen=True):
     """Describes a message in your own format to a window: `open(…, shape=…)`.
 
     `calls` are the ids of the tool calls it makes, `results` those of the calls it answers, `text`
-    is its text, exactly as in the message: what may be cut if it is too long.
+    is its text exactly as in the message, which may be cut if it is too long.
     """
 
     role: Literal["user", "assistant", "system", "tool"]
@@ -122,114 +66,8 @@ class Cursor(Struct, frozen=True):
             return cls(place)
         raise InvalidInput(
             f"{shown(place)} is not a position in a history; pass a version (0, 1, 2 …) or the "
-            "cursor of "
-            "a window or change"
+            "cursor of a window or change"
         )
-
-
-class Sight(Struct, frozen=True):
-    """Where a window was read, and what was asked for: with the window it makes a receipt."""
-
-    entity: Entity
-    commits: int  # how many there had been to the thread
-    skipped: tuple[int, ...]  # as in the receipt
-    bounds: tuple[int | None, int | None, int | None, int, int | None]  # last … upto, as there
-
-
-class TurnReceipt(Struct, frozen=True, omit_defaults=True, rename=RENAMED):
-    """A record of what the model was given for a turn; stored with it, read by `store.knew`.
-
-    Numbers and stamps instead of content. The messages were the first `pinned` of the thread and
-    the newest `given` of those it had at `version`, without the `skipped`, counted from the end (0
-    is the newest): a tool call without its result, or a result without its call. `omitted` is how
-    many others there were, `summarised` how many of them the summary covers. `documents` are the
-    versions and stamps of the user's documents, `workflows` the digest of each and when it was last
-    changed; both are None if only the thread was read. `unread`: the store did not answer, and the
-    model was given nothing; everything else is empty then.
-    """
-
-    version: int
-    stamp: str | None
-    commits: int
-    given: int
-    pinned: int = 0
-    skipped: tuple[int, ...] = ()
-    omitted: int = 0
-    summarised: int = 0
-    summary: int | None = None  # `digest_of` its text
-    shortened: int = 0
-    tokens: int | None = None
-    last: int | None = None
-    turns: int | None = None
-    max_tokens: int | None = None
-    after: int = 0
-    upto: int | None = None
-    documents: dict[str, tuple[int, str | None]] | None = None
-    workflows: dict[str, tuple[int, float]] | None = None
-    unread: bool = False
-
-    @property
-    def left_out(self) -> dict[str, int]:
-        """How many messages were not given, by reason: `summarised`, `unpaired`, `outside`."""
-        counted = {"summarised": self.summarised, "unpaired": len(self.skipped)}
-        counted["outside"] = self.omitted - sum(counted.values())
-        return {why: count for why, count in counted.items() if count > 0}
-
-
-class Window(Struct, frozen=True):
-    """What a thread contributes to a prompt. Trimmed when read; everything stays stored."""
-
-    messages: list[dict[str, Any]]
-    version: int
-    exists: bool
-    omitted: int  # stored messages that are not in this window
-    cursor: Cursor
-    created: float = 0.0
-    updated: float = 0.0
-    summary: str | None = None  # of what came before these messages, where one was asked for
-    summarised: int = 0  # how many of the omitted messages it covers
-    pinned: int = 0  # so many of the messages are the system messages the thread begins with
-    tokens: int | None = None  # what the window costs, summary included, where tokens are counted
-    pending: tuple[str, ...] = ()  # calls at the very end whose results are still to come
-    shortened: int = 0  # messages whose texts were cut, where that was allowed
-    _entries: tuple[Change, ...] | None = None
-    sight: Sight | None = None  # where it was read
-
-    @property
-    def receipt(self) -> TurnReceipt:
-        """The receipt of this window: what `append(…, saw=window)` stores."""
-        sight, summary = self.sight, self.summary
-        if sight is None:
-            raise InvalidInput("a receipt is of what was loaded, not of a window of your own")
-        given = len(self.messages) - self.pinned
-        digest = None if summary is None else digest_of((summary,))
-        place = (self.version, self.cursor.stamp, sight.commits, given, self.pinned, sight.skipped)
-        told = (self.omitted, self.summarised, digest, self.shortened, self.tokens)
-        return TurnReceipt(*place, *told, *sight.bounds)
-
-    @property
-    def entries(self) -> tuple[Change, ...]:
-        """The messages with their numbers, times and keys, from `load(…, entries=True)`."""
-        if self._entries is None:
-            raise InvalidInput("this window has only messages: load it with entries=True")
-        return self._entries
-
-    def as_type(self, type: type[T]) -> list[T]:
-        """Return the messages as objects of your own type; what does not fit raises `InvalidInput`.
-
-        A dataclass, a TypedDict, a msgspec struct or a Pydantic model.
-        """
-        return [to_type(message, type, "a message") for message in self.messages]
-
-    @property
-    def created_at(self) -> datetime | None:
-        """When the thread was created; None if it does not exist."""
-        return moment(self.created) if self.exists else None
-
-    @property
-    def updated_at(self) -> datetime | None:
-        """When the thread last changed; None if it does not exist."""
-        return moment(self.updated) if self.exists else None
 
 
 class Summary(Struct, frozen=True):
@@ -395,17 +233,17 @@ class WorkflowInfo(Struct, frozen=True):
     updated_at: datetime
     error: str | None = None  # why it failed, or was cancelled
     cursor: str = ""  # for `before=`, to continue after it: where the listing is by time
-    waits: tuple[Awaited, ...] = ()  # what it waits for; nothing while it is driven
-    driver: str | None = None  # who has its lease, or had it and did not give it back
-    last_error: str | None = None  # how a step last failed, be it that the code continued after it
-    failed_step: str | None = None  # which step that was
-    attempt: int = 0  # and how often it had been tried then, since the driver began with it
+    waits: tuple[Awaited, ...] = ()  # empty while it is driven
+    driver: str | None = None  # the process that has its lease, or died with it
+    last_error: str | None = None  # of the last failed step, even if the code handled it
+    failed_step: str | None = None  # that step
+    attempt: int = 0  # the number of its tries by this driver until then
 
     @property
     def digest(self) -> int:
         """64 bits that change when any field changes, regardless of when it was last updated."""
-        told = (self.id, self.kind, self.user, self.status, self.step, self.state, self.error)
-        return digest_of((json.encode(told, order="sorted").decode(),))
+        fields = (self.id, self.kind, self.user, self.status, self.step, self.state, self.error)
+        return digest_of((json.encode(fields, order="sorted").decode(),))
 
 
 class OpenQuestion(Struct, frozen=True):
@@ -436,7 +274,7 @@ class TaskInfo(Struct, frozen=True):
     error: str | None
     updated_at: datetime
     due_at: datetime | None
-    attempt: int  # how often it was begun: failures, deaths, and the run in progress
+    attempt: int  # how often it was started: failures, deaths, and the run in progress
     holder: str | None  # the process that runs it
     since: datetime  # when it got this status
     cursor: str = ""  # for `before=`, to continue after it: where the listing is by time
@@ -480,12 +318,12 @@ class EffectInfo(Struct, frozen=True):
     user: str | None
     args: list[Any] | None
     kwargs: dict[str, Any] | None
-    key: str  # what `idempotency_key()` is in it, at every try
+    key: str  # returned by `idempotency_key()` in it, at every try
     keyed: bool  # whether the function passes the key on
     result: Any
-    error: str | None  # of a failed one; of an unknown one, what is known of why
-    decided: str | None  # who said how it ended: "reconcile", "retry", or a person
-    tries: int  # how often someone took it in hand
+    error: str | None  # of a failed one; of an unknown one, the reason if known
+    decided: str | None  # how its outcome was decided: "reconcile", "retry", or by a person
+    tries: int  # how often it was claimed
     created_at: datetime
     updated_at: datetime
     cursor: str = ""  # for `after=`, to continue after it in a listing
@@ -501,56 +339,6 @@ class NotDone(Struct, frozen=True):
     """Returned by a `reconcile` function: the effect did not happen."""
 
 
-class Context(Struct, frozen=True):
-    """Everything an agent needs to continue: thread, user and unfinished work, read together."""
-
-    thread: Window
-    user: dict[str, Document]
-    workflows: list[WorkflowInfo]
-    owner: str = ""  # the user's id
-
-    @property
-    def receipt(self) -> TurnReceipt:
-        """The receipt of this context: what `append(…, saw=context)` stores."""
-        documents = {name: (of.version, of.stamp) for name, of in self.user.items()}
-        workflows = {of.id: (of.digest, of.updated_at.timestamp()) for of in self.workflows}
-        return replace(self.thread.receipt, documents=documents, workflows=workflows)
-
-
-class Gone(Struct, frozen=True):
-    """Something that was given then and can no longer be shown as it was.
-
-    `name` is a message's number in the thread ("": it is not known which one), a document's name or
-    a workflow's id. `why`: `edited`, `removed` or `trimmed` for messages; `changed` or `deleted`
-    for what has another version now, or none, and whose earlier version is not kept; `shortened`
-    for texts that were cut to fit and are shown in full; `unknown` if the thread no longer has the
-    information.
-    """
-
-    what: Literal["message", "summary", "document", "workflow"]
-    name: str
-    why: Literal["edited", "removed", "trimmed", "changed", "deleted", "shortened", "unknown"]
-
-
-class Knowledge(Struct, frozen=True):
-    """What an agent was given when it wrote a turn, from `store.knew`.
-
-    Everything shown is what was given, byte for byte; the rest is listed in `gone`. `numbers` are
-    those of all messages that were given, as far as they are known, including those in `gone`.
-    """
-
-    thread: str
-    version: int  # of the turn's last message
-    at: datetime  # when the turn was stored
-    receipt: TurnReceipt
-    messages: list[dict[str, Any]]
-    summary: str | None
-    user: dict[str, Document]
-    workflows: list[WorkflowInfo]
-    gone: tuple[Gone, ...] = ()
-    numbers: tuple[int, ...] = ()
-
-
 class Folded(Struct, frozen=True):
     """The state a journal's events fold to, at `version`; `events` were folded by this call."""
 
@@ -561,7 +349,7 @@ class Folded(Struct, frozen=True):
 
 
 class Exported(Struct, frozen=True, repr_omit_defaults=True):
-    """What an export has written."""
+    """The outcome of an export."""
 
     path: str
     entities: int
@@ -572,7 +360,7 @@ class Exported(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class ErasureReceipt(Struct, frozen=True, repr_omit_defaults=True):
-    """What an erasure removed, by kind. Keep it: it contains no content.
+    """The outcome of an erasure: how many entities of each kind. Keep it: it has no content.
 
     Until `remembered_until` the store keeps the bare ids of what was erased, so that a delayed
     write cannot bring any of it back.
@@ -586,7 +374,7 @@ class ErasureReceipt(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Health(Struct, frozen=True, repr_omit_defaults=True):
-    """Whether the store answers. If not, `error` says why, in words."""
+    """Whether the store answers. If not, `error` has the reason."""
 
     ok: bool
     engine: str | None = None
@@ -598,14 +386,14 @@ class Health(Struct, frozen=True, repr_omit_defaults=True):
     error: str | None = None
     parts: dict[str, Health] = {}  # of a layered store, by what lives there
     breaker: str = "closed"  # "open": calls fail immediately
-    spill_depth: int = 0  # appends kept locally that wait for the store
+    spill_depth: int = 0  # spilled appends that wait for the store
     spill_bytes: int = 0
-    spill_problem: str | None = None  # why they are kept in memory alone
+    spill_problem: str | None = None  # why they are in memory alone
     alarms: tuple[str, ...] = ()  # the names of those that are up
 
 
 class ReplicaCounts(Struct, frozen=True):
-    """What a process has counted since it opened the store, and its current state.
+    """The counts of a process since it opened the store, and its current state.
 
     Latencies are in seconds, between its last two heartbeats; None: there were no such calls.
     """
@@ -618,7 +406,7 @@ class ReplicaCounts(Struct, frozen=True):
     spilled: int = 0
     dropped: int = 0
     lost: int = 0
-    kept: int = 0  # turns that wait on its machine now
+    kept: int = 0  # spilled turns that wait on its machine
     context_breaks: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
@@ -647,7 +435,7 @@ class ReplicaInfo(Struct, frozen=True):
 
     @property
     def alive(self) -> bool:
-        """Whether it sent a heartbeat within three intervals, by the store's clock."""
+        """Whether the process sent a heartbeat within three intervals, by the store's clock."""
         return self.status == "alive"
 
 
@@ -659,7 +447,7 @@ class Concern(Struct, frozen=True):
 
 
 class SignalPoint(Struct, frozen=True):
-    """What all processes measured in the `seconds` from `at` on.
+    """Measurements of all processes in the `seconds` from `at` on.
 
     `concerned` has, by event ("suppressed", "conflicts" …), the most recent entities concerned.
     """
@@ -674,8 +462,8 @@ class SignalPoint(Struct, frozen=True):
     writes: int = 0
     failures: int = 0  # reads and writes that failed, also where the caller was spared it
     conflicts: int = 0
-    fenced: int = 0  # writes under a lease that another had by then
-    went_back: int = 0  # the store showed less than it had shown
+    fenced: int = 0  # writes refused because another process had the lease
+    went_back: int = 0  # reads that returned less than earlier ones
     suppressed: int = 0
     dropped: int = 0
     lost: int = 0
@@ -683,14 +471,14 @@ class SignalPoint(Struct, frozen=True):
     context_breaks: int = 0
     cache_hits: int = 0
     cache_misses: int = 0
-    kept: int = 0  # turns that waited on the machines of the processes, at most
+    kept: int = 0  # the most spilled turns that waited on all machines
     breakers_open: int = 0  # processes whose breaker was open
-    storage_bytes: int | None = None  # the last that is known
+    storage_bytes: int | None = None  # the latest reading
     concerned: dict[str, tuple[Concern, ...]] = {}
 
 
 class Signals(Struct, frozen=True):
-    """What was measured over time. Points without measurements are left out."""
+    """Measurements over time. Points without measurements are left out."""
 
     since: datetime
     until: datetime
@@ -700,12 +488,12 @@ class Signals(Struct, frozen=True):
 
 
 class AuditInfo(Struct, frozen=True):
-    """A summary of what an audit found."""
+    """A summary of an audit report."""
 
     id: str
     kept_at: datetime | None = None  # by the store's clock
     started: str = ""  # ISO 8601, UTC
-    title: str = ""  # what was audited, in words
+    title: str = ""  # the audited store, in words
     target: str = ""
     verdict: str = "unknown"
     sentence: str = ""  # the verdict in one sentence
@@ -736,7 +524,7 @@ class LoggedOperation(Struct, frozen=True):
     what: str  # e.g. "lock break"
     target: str  # kind/id; of a user, a digest of the id
     outcome: Literal["intended", "done", "failed"]
-    of: int | None = None  # the number of the entry that says it was intended
+    of: int | None = None  # the number of its "intended" entry
     correlation: str | None = None
     detail: dict[str, Any] = {}
     previous: str = ""
@@ -744,13 +532,13 @@ class LoggedOperation(Struct, frozen=True):
 
 
 class OperationsCheck(Struct, frozen=True):
-    """Whether an operations log is intact, from its oldest kept entry on."""
+    """Whether an operations log is intact, from its oldest entry on."""
 
     entries: int
     base: int  # the number up to which entries were trimmed
-    head: str  # NUMBER:HASH of the last entry, to be kept elsewhere; "": there is none
-    problems: tuple[str, ...] = ()  # what was changed, removed, inserted or put in another order
-    unended: tuple[int, ...] = ()  # intended, in progress or cut off: no one knows whether done
+    head: str  # NUMBER:HASH of the last entry, to be stored elsewhere; "": no entries
+    problems: tuple[str, ...] = ()  # entries that were changed, removed, inserted or reordered
+    unended: tuple[int, ...] = ()  # intended, without an outcome: perhaps done
 
     @property
     def ok(self) -> bool:
@@ -759,7 +547,7 @@ class OperationsCheck(Struct, frozen=True):
 
 
 def moment(seconds: float) -> datetime:
-    """A time of the engine's clock as a UTC datetime; one beyond the calendar is its last."""
+    """Return a time of the engine's clock as a UTC datetime, `datetime.max` at most."""
     try:
         return datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError):  # one wrong time must not make a listing unreadable

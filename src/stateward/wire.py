@@ -1,4 +1,4 @@
-"""What a service and its engine say to each other: operations and outcomes, as they are."""
+"""The protocol between a service and its engine: operations and outcomes, unchanged."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MSGPACK, JSON = "application/msgpack", "application/json"
 PROBLEM = "application/problem+json"
 EXECUTE, WAIT, STORE = "/v1/execute", "/v1/wait", "/v1/store"
 
-# Errors that a service tells by name; all others are its own fault.
-TOLD = {
+# Errors that a service reports by name; all others are faults of its own.
+REPORTED = {
     name: getattr(errors, name)
     for name in (
         *("InvalidInput", "TooLarge", "NotPermitted", "SchemaError"),
@@ -29,28 +29,28 @@ TOLD = {
 
 
 class ExecuteBody(Struct, frozen=True, array_like=True):
-    """A batch, and for how many seconds more someone waits for its outcomes."""
+    """A batch, and the seconds for which its caller still waits."""
 
     ops: tuple[Op, ...]
     within: float | None = None
 
 
 class WaitBody(Struct, frozen=True, array_like=True):
-    """Logs, each with the version after which it is news, and for how many seconds to wait."""
+    """Logs, each with the version the caller has, and the seconds to wait for a newer one."""
 
     cursors: tuple[tuple[Entity, int], ...]
     timeout: float
 
 
 class StoreFacts(Struct, frozen=True):
-    """What a service says of the store behind it."""
+    """The description of the store behind a service."""
 
     wire: int
     description: Description
 
 
 class Problem(Struct, frozen=True, omit_defaults=True):
-    """Why a request failed: a problem document of RFC 9457."""
+    """The reason why a request failed: a problem document of RFC 9457."""
 
     type: str = "about:blank"
     title: str = ""
@@ -61,27 +61,27 @@ class Problem(Struct, frozen=True, omit_defaults=True):
 
 
 class Body(NamedTuple):
-    """Bytes, and which format they are in."""
+    """Encoded bytes and their format."""
 
     data: bytes
     kind: str
 
 
 class Format(Generic[T]):
-    """One kind of thing in either format: MessagePack, or JSON for people and for huge numbers."""
+    """Decoders of one type: of MessagePack, and of JSON for people and for huge numbers."""
 
     def __init__(self, of: Any) -> None:
         self._msgpack = msgspec.msgpack.Decoder(of).decode
         self._json = msgspec.json.Decoder(of).decode
 
     def decode(self, data: bytes, kind: str) -> T:
-        """Raises `msgspec.DecodeError`."""
+        """Decode a body; raises `msgspec.DecodeError`."""
         decoded: T = (self._json if kind == JSON else self._msgpack)(data)
         return decoded
 
 
 def encode(value: Any, kind: str = MSGPACK) -> Body:
-    """In that format; in JSON, if a number is too large for the other."""
+    """Encode in a format; falls back to JSON if a number is too large for MessagePack."""
     if kind != JSON:
         try:
             return Body(_msgpack(value), MSGPACK)
@@ -100,19 +100,16 @@ _decode_problem = msgspec.json.Decoder(Problem).decode
 
 
 def failure_of(status: int, body: bytes, service: str) -> StatewardError:
-    """The error that a problem document tells of, or that something on the way has answered."""
+    """Return the error of a problem document, or of any other answer that a proxy has sent."""
     try:
         problem = _decode_problem(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
         problem = Problem()
-    said = f"{service}: {problem.detail or problem.title or f'answered with status {status}'}"
+    message = f"{service}: {problem.detail or problem.title or f'answered with status {status}'}"
     if status == 401:
-        return AccessRefused(said, applied="no")
-    kind = TOLD.get(problem.error)
-    if kind is None:
-        kind = StoreUnavailable
+        return AccessRefused(message, applied="no")
+    kind: type[StatewardError] = REPORTED.get(problem.error, StoreUnavailable)
     if issubclass(kind, StoreUnavailable):
         surely_not = problem.applied == "no" or status < 500
-        return kind(said, applied="no" if surely_not else "unknown")
-    refusal: StatewardError = kind(said)
-    return refusal
+        return kind(message, applied="no" if surely_not else "unknown")
+    return kind(message)

@@ -1,7 +1,7 @@
-"""Time, chance and identity, in one place.
+"""Time, randomness, fresh ids and background threads.
 
-Nothing else in Stateward asks the operating system for the time, a random number or a fresh
-id. A test or a simulation passes its own `World` and owns all three.
+No other module asks the operating system for the time, a random number or a fresh id. A test
+or a simulation passes its own `World` and controls all of them.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ _IN_ORDER = bytes.maketrans(
 )
 _48_BITS = (1 << 48) - 1
 
-AFTER_ERROR = 1.0  # seconds until what went wrong beside all calls is tried again
+AFTER_ERROR = 1.0  # seconds until failed background work is retried
 
 logger = logging.getLogger("stateward.background")
 
 
 def went_wrong(what: str, error: Exception) -> None:
-    """Say that something which continues beside all calls has failed, and is tried again."""
+    """Log that background work has failed and will be retried."""
     logger.error("background_failed", extra={"what": what, "error": repr(error)}, exc_info=error)
 
 
 class Helper(threading.Thread):
-    """A thread that is started or not, whatever a handler of a signal raises in the meantime.
+    """A thread that is either started or not, even if a signal handler raises meanwhile.
 
-    Such handlers run on the main thread. One that raises in `Thread.start` makes it take back what
-    has begun: the new thread then fails before its first line, and cannot be joined. So another
-    thread, on which no handler runs, starts this one.
+    Signal handlers run on the main thread. If one raises in `Thread.start`, the new thread fails
+    before its first line and cannot be joined. So another thread, on which no handler runs, starts
+    this one.
     """
 
     def __init__(self, target: Callable[[], object], name: str) -> None:
         super().__init__(target=target, name=name, daemon=True)
         self._asked = False
         self._starting = threading.Lock()
-        self._started_or_failed = threading.Lock()  # free from then on; an `Event` can be wedged
+        self._started_or_failed = threading.Lock()  # released then; an `Event` can deadlock
         self._started_or_failed.acquire()
 
     def start(self) -> None:
-        """Start it soon; nothing, if it was started before."""
+        """Start the thread soon; does nothing if it was started before."""
         if not self._asked:
             _thread.start_new_thread(self._begin, ())
             self._asked = True
@@ -67,14 +67,14 @@ class Helper(threading.Thread):
     def _begin(self) -> None:
         with self._starting:
             try:
-                if self.ident is None:  # else the caller was interrupted, and came again
+                if self.ident is None:  # else the caller was interrupted and called again
                     super().start()
             finally:
                 if self._started_or_failed.locked():
                     self._started_or_failed.release()
 
     def join(self, timeout: float | None = None) -> None:
-        """Until it has ended; nothing, if it was never started."""
+        """Wait for the end of the thread; returns at once if it was never started."""
         if self._asked:
             with self._started_or_failed:
                 pass
@@ -83,10 +83,10 @@ class Helper(threading.Thread):
 
 
 class Errand:
-    """Work on its own thread, which continues though no one may wait for it any more.
+    """Work on its own thread, which continues even if no caller waits for it any more.
 
-    Begun by the first who waits. An exception from a signal handler leaves it begun or not: then
-    the next who waits begins it.
+    The first call of `wait` starts it. If a signal handler raises in that call, the next one starts
+    it if necessary.
     """
 
     def __init__(self, work: Callable[[], object], name: str) -> None:
@@ -96,11 +96,11 @@ class Errand:
         self._begun = False
         self._waiting: list[threading.Lock] = []
         self.ended = False
-        self.error: BaseException | None = None  # what it ended with
+        self.error: BaseException | None = None  # raised by the work
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether it has ended by then."""
-        if not self._begun:  # several may see that, or one may be interrupted here
+        """Wait up to `seconds`; returns whether the work has ended."""
+        if not self._begun:  # several callers may get here: `_run` starts the work once
             threading.Thread(target=self._run, name=self._name, daemon=True).start()
         woken = threading.Lock()
         woken.acquire()
@@ -124,9 +124,9 @@ class Errand:
 
 
 class Ticker:
-    """Calls `step` on its own thread, when the time it asked for has come or when woken.
+    """Calls `step` repeatedly on its own thread: after the delay it returned, or when woken.
 
-    `step` returns the seconds until it wants to be called again, or None: not before `wake`.
+    `step` returns the seconds until its next call, or None to wait for `wake`.
     """
 
     def __init__(self, step: Callable[[], float | None], name: str) -> None:
@@ -144,7 +144,7 @@ class Ticker:
             self._woken.notify()
 
     def stop(self) -> None:
-        """No further call of `step` begins; waits for one in progress."""
+        """End the calls of `step`; waits for one in progress."""
         with self._woken:
             self._stopped = True
             self._woken.notify()
@@ -155,7 +155,7 @@ class Ticker:
         while not self._stopped:
             try:
                 delay = self._step()
-            except Exception as error:  # whatever it was, it must not end what continues beside
+            except Exception as error:  # no error may end the background work
                 went_wrong(self._thread.name, error)
                 delay = AFTER_ERROR
             with self._woken:
@@ -165,9 +165,9 @@ class Ticker:
 
 
 class Crew:
-    """A few threads for blocking work, each of which ends when there is nothing left to do.
+    """A few threads for blocking work; each ends when no work is left.
 
-    They are our own: the event loop's are the application's, and may all be busy for long.
+    The event loop's own executor belongs to the application, whose work may fill it for long.
     """
 
     def __init__(self, most: int) -> None:
@@ -177,7 +177,7 @@ class Crew:
         self._at_work = 0
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Have it done soon, in the order of asking."""
+        """Queue a job; jobs start in the order of their submission."""
         with self._lock:
             self._jobs.append(job)
             if self._at_work == self._most:
@@ -209,9 +209,9 @@ def _settle(done: Future[T], work: Callable[..., T], args: tuple[Any, ...]) -> N
 _crew = Crew(8)
 
 
-_DRAWN = 64  # ends of ops that are made in advance: a system call for each would cost more
+_DRAWN = 64  # endings of ops made in advance, with one system call for all of them
 _drawn: list[str] = []
-_rounds = count(int.from_bytes(os.urandom(2), "big"))  # two processes begin apart
+_rounds = count(int.from_bytes(os.urandom(2), "big"))  # so that two processes start apart
 
 
 def _digits(data: bytes | bytearray) -> str:
@@ -224,7 +224,10 @@ def _time_digits(milliseconds: int) -> str:
 
 
 def _draw() -> str:
-    """Eight digits, and the next ones greater: 16 bits of a count, then 32 of chance."""
+    """Return eight digits, and keep the next ones, which are greater, in `_drawn`.
+
+    They are 16 bits of a counter, then 32 random bits.
+    """
     high, low = divmod(next(_rounds) * _DRAWN & 0xFFFF, 256)  # low + _DRAWN <= 256: no carry
     chance, ends = os.urandom(4 * _DRAWN), bytearray(6 * _DRAWN)
     ends[0::6], ends[1::6] = bytes([high]) * _DRAWN, bytes(range(low, low + _DRAWN))
@@ -236,7 +239,7 @@ def _draw() -> str:
 
 
 def _forked() -> None:
-    """The threads of the parent are not there, and what it has drawn is its own."""
+    """Reset the threads, which a fork does not copy, and the endings, which the parent uses."""
     global _crew
     _crew = Crew(8)
     _drawn.clear()
@@ -245,66 +248,68 @@ def _forked() -> None:
 os.register_at_fork(after_in_child=_forked)
 
 
-# Not the generator of the `random` module: that is the application's, which may seed it (then all
-# replicas would draw the same), or rely on no one else drawing from it.
+# Not the generator of the `random` module: the application may seed it (then all replicas would
+# draw the same numbers), or rely on being its only user.
 _chance = SystemRandom()
 
 
 class World:
-    """The real one."""
+    """The real time, randomness and threads."""
 
     def now(self) -> float:
-        """Seconds since the epoch: the clock of embedded engines."""
+        """Return the seconds since the epoch: the clock of embedded engines."""
         return time.time()
 
     def monotonic(self) -> float:
-        """Seconds on a clock that never steps: for deadlines and durations."""
+        """Return the seconds of a clock that never steps: for deadlines and durations."""
         return time.monotonic()
 
     def random(self) -> float:
-        """A number in [0, 1)."""
+        """Return a random number in [0, 1)."""
         return _chance.random()
 
     def new_id(self) -> str:
-        """A fresh id of 95 random bits, as 16 characters. The first is a letter: a dash there would
-        make it an option on a command line."""
+        """Return a fresh id of 95 random bits, as 16 characters.
+
+        The first is a letter: an id with a leading dash would be an option on a command line.
+        """
         first, *others = os.urandom(12)
         return base64.urlsafe_b64encode(bytes((first & 0x7F, *others))).decode("ascii")
 
     def new_op(self) -> str:
-        """A fresh id for a commit: the time in milliseconds, a count, then 32 random bits.
+        """Return a fresh id for a commit: the time in milliseconds, a counter, 32 random bits.
 
-        Later ones of a process sort after its earlier ones: an index of them grows at one end, and
-        an engine sees from it that one is new. Nothing else relies on the order, or on the time.
+        The ids of one process increase, so that an index of them grows at one end, and an engine
+        recognises a new one by it. Nothing else relies on the order, or on the time.
         """
         moment = _time_digits(int(self.now() * 1000) & _48_BITS)
         try:
-            return moment + _drawn.pop()  # a single step to all threads: no one else gets it
+            return moment + _drawn.pop()  # atomic: no other thread gets the same
         except IndexError:
             return moment + _draw()
 
     def ticker(self, step: Callable[[], float | None], name: str) -> Ticker:
-        """Something that happens again and again beside everything else."""
+        """Call `step` repeatedly in the background."""
         return Ticker(step, name)
 
     async def offload(self, work: Callable[..., T], *args: Any) -> T:
-        """Do blocking work (files) while others run."""
+        """Do blocking work (files) while other tasks run."""
         done: Future[T] = Future()
         _crew.submit(partial(copy_context().run, _settle, done, work, args))
         return await asyncio.wrap_future(done)
 
     def call(self, work: Callable[..., T], *args: Any) -> T:
-        """Do blocking work on this thread: what `offload` is to blocking callers."""
+        """Do blocking work on this thread: `offload` for blocking callers."""
         return work(*args)
 
     def name(self) -> str:
-        """Who this process is, for people who look at a lease."""
+        """Return the name of this process, as shown for its leases."""
         return f"{socket.gethostname()}:{os.getpid()}"
 
     async def pause(self, seconds: float) -> None:
-        """Let `seconds` pass while others run."""
+        """Sleep while other tasks run."""
         await asyncio.sleep(seconds)
 
     def block(self, seconds: float) -> None:
-        """Let `seconds` pass on this thread: what `pause` is to blocking callers."""
+        """Sleep on this thread: `pause` for blocking callers."""
         time.sleep(seconds)

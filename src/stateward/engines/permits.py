@@ -11,7 +11,7 @@ LOOK_SECONDS = 0.01  # between two looks for one, in case a giver was kept from 
 
 
 class Permits:
-    """At most so many borrowers at a time.
+    """Permits for a limited number of concurrent borrowers.
 
     Who borrows is known by an object of its own, and is within a `try` before it borrows. Its
     `finally` says `lent.discard(borrower)`: one call of C, before which nothing can be raised.
@@ -42,7 +42,7 @@ class Permits:
             finally:
                 self._waiting -= 1
 
-    def tell(self) -> None:
-        """One has been given back: whoever waits need not wait longer."""
+    def release(self) -> None:
+        """Wake a waiting borrower after a permit was given back."""
         if self._waiting > 0:
             self._freed.put(None)

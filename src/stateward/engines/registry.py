@@ -1,4 +1,4 @@
-"""From a URL to an engine. Nothing of an engine is imported before its URL is used.
+"""Choice of the engine for a URL. No engine's code is imported before its URL is used.
 
 Third parties add a scheme with an entry point in the group `stateward.engines` (and
 `stateward.engines.sync` for blocking callers): a function of `(EngineURL, World)` that returns
@@ -34,22 +34,21 @@ ENGINES = {
     "unix": _REDIS,
 }
 SYNC_ENGINES = {scheme: f"sync.{module}" for scheme, module in ENGINES.items()} | {
-    "memory": "sync.engines.memory",
-    "sqlite": "engines.sqlite.engine_sync",
+    "memory": "sync.engines.memory"
 }
 ENV = "STATEWARD_URL"
 _SCHEME = re.compile(r"[A-Za-z0-9+.\-_]+")
 
 
 def parse(url: str | None, credentials: Credentials | None = None) -> EngineURL:
-    """A URL, or that of the environment, taken apart."""
+    """Parse a URL, by default that of the environment."""
     text = os.environ.get(ENV) if url is None else url
     if not text:
         raise InvalidInput(
             f"no store was named: pass its URL, e.g. sqlite:///agents.db, or set {ENV}"
         )
-    scheme, found, rest = str(text).partition("://")
-    if type(text) is not str or not found or not _SCHEME.fullmatch(scheme):
+    scheme, separator, rest = str(text).partition("://")
+    if type(text) is not str or not separator or not _SCHEME.fullmatch(scheme):
         # What follows a colon, or stands before an @, may be a password.
         shown = "this" if "@" in scheme else f"{scheme.partition(':')[0]!r}…"
         raise InvalidInput(
@@ -77,14 +76,14 @@ def create_sync_engine(url: EngineURL, world: World) -> Any:
 
 
 def looking(url: EngineURL) -> EngineURL:
-    """The same store for whoever only looks: opening it neither makes nor migrates anything."""
+    """Return the URL for a reader: opening the store neither makes nor migrates anything."""
     if create_sync_engine(url, World()).capabilities.migrates:
         return url.with_options(migrate="off")
     return url
 
 
 def refuse_missing(url: EngineURL) -> None:
-    """Who looks after a store, or copies it, must not create an empty one by a typing error."""
+    """Raise if there is no store at the URL: a typing error must not create an empty one."""
     engine = create_sync_engine(url, World())
     if isinstance(engine, Creates) and not engine.exists():
         raise StoreUnavailable(
@@ -109,8 +108,8 @@ def _create(url: EngineURL, world: World, builtin: dict[str, str], group: str) -
     others = {point.name: point for point in entry_points(group=group)}
     if url.scheme in others:
         return others[url.scheme].load()(url, world)
-    known = sorted({*builtin, *others})
+    schemes = sorted({*builtin, *others})
     raise InvalidInput(
-        f"no engine for {url.scheme}://{did_you_mean(url.scheme, known)}; "
-        f"known here: {', '.join(f'{name}://' for name in known)}"
+        f"no engine for {url.scheme}://{did_you_mean(url.scheme, schemes)}; "
+        f"known here: {', '.join(f'{name}://' for name in schemes)}"
     )

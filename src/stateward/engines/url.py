@@ -14,15 +14,8 @@ from stateward.errors import InvalidInput, StoreUnavailable
 
 Credentials = Callable[[], str | tuple[str, str]]  # a password, or a user and a password
 
-IDENTITY = (
-    "db",
-    "host",
-    "master",
-    "port",
-    "prefix",
-    "schema",
-    "service",
-)  # options that name a store
+# Options that name a store.
+IDENTITY = ("db", "host", "master", "port", "prefix", "schema", "service")
 
 _HOST = re.compile(r"(\[[^\[\]]*\]|[^:\[\]]*)(:[0-9]+)?")
 _RESERVED = re.compile(r"%(?![0-9A-Fa-f]{2})|[^A-Za-z0-9\-._~!$&'()*+,;=:%]")
@@ -33,7 +26,7 @@ class EngineURL(Struct, frozen=True):
 
     text: str
     scheme: str
-    rest: str  # what stands between :// and the query, percent-decoded
+    rest: str  # text between :// and the query, percent-decoded
     options: dict[str, str]
     credentials: Credentials | None = None
 
@@ -55,19 +48,19 @@ class EngineURL(Struct, frozen=True):
 
     @property
     def identity(self) -> str:
-        """Which store this is, for files on this machine.
+        """Identity of this store among the files on this machine.
 
         Without user and password, and without options that only say how to reach it: those
         change while the store stays the same.
         """
         rest = self.rest.rpartition("@")[2]
         if rest.startswith("/") and not rest.startswith("//"):
-            rest = os.path.abspath(rest[1:])  # it depends on where the process was started
+            rest = os.path.abspath(rest[1:])  # relative to the working folder
         named = [f"&{name}={self.options[name]}" for name in IDENTITY if name in self.options]
         return f"{self.scheme}://{rest}{''.join(named)}"
 
     def with_options(self, **options: str) -> EngineURL:
-        """The same with these options, whatever it said of them."""
+        """Return the URL with these options instead of its own."""
         merged = self.options | options
         text = f"{self.text.partition('?')[0]}?{urlencode(merged)}"
         return replace(self, text=text, options=merged)
@@ -80,16 +73,16 @@ class EngineURL(Struct, frozen=True):
         if self.credentials is None:
             return None
         try:
-            given = self.credentials()
+            answer = self.credentials()
         except Exception as error:
             raise StoreUnavailable(
                 f"credentials() gave no password for {self.safe}: {type(error).__name__}: {error}"
             ) from error
-        user, password = given if type(given) is tuple and len(given) == 2 else (None, given)
+        user, password = answer if type(answer) is tuple and len(answer) == 2 else (None, answer)
         if type(password) is not str or not (user is None or type(user) is str):
             raise InvalidInput(
                 "credentials() must return a password, or a pair of user and password, "
-                f"not {type(given).__name__}"
+                f"not {type(answer).__name__}"
             )
         return user, password
 
@@ -108,15 +101,15 @@ class EngineURL(Struct, frozen=True):
         """Refuse options other than these."""
         for name in self.options:
             if name not in names:
-                known = f"the options are: {', '.join(names)}" if names else "there are none"
+                hint = f"the options are: {', '.join(names)}" if names else "there are none"
                 which = f"{name!r} is" if self.hosts is not None else "is"
                 raise InvalidInput(
                     f"the URL option {which} not known to {self.scheme}://"
-                    f"{did_you_mean(name, names)}; {known}"
+                    f"{did_you_mean(name, names)}; {hint}"
                 )
 
     def refuse_credentials(self) -> None:
-        """For a store that nobody logs in to."""
+        """Refuse credentials for a store without any login."""
         if self.credentials is not None:
             raise InvalidInput(
                 f"{self.scheme}:// asks nobody for a password: leave credentials= out"
@@ -124,9 +117,9 @@ class EngineURL(Struct, frozen=True):
 
 
 def encoded_login(scheme: str, rest: str) -> str:
-    """What follows ://, with user and password percent-encoded where they should have been.
+    """Return what follows ://, with user and password percent-encoded as they must be.
 
-    The error shows none of it: where a password ends cannot be told.
+    The error shows no part of the URL, as the end of a password is uncertain.
     """
     authority = re.split("[/?]", rest, maxsplit=1)[0]
     if authority and "@" in rest[len(authority) :]:
@@ -140,7 +133,7 @@ def encoded_login(scheme: str, rest: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine is reached by it."""
+    """Return True if only this machine can be reached by the address."""
     from ipaddress import ip_address  # for services only
 
     try:

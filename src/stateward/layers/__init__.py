@@ -1,1 +1,1 @@
-"""What stands between the state and an engine. Each layer has the same `execute(ops)`."""
+"""The layers between the state and an engine. Each has the same `execute(ops)`."""

@@ -1,4 +1,4 @@
-"""While a store is down, say so at once instead of asking it again for every caller."""
+"""The breaker: while a store is down, calls fail at once instead of asking it again."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Breaker:
     server that became read-only, answers reads all the same. `other` is that of the other
     direction: when the store answers there, it is worth asking here.
 
-    No I/O, no waiting: it is told of failures and successes and asked for permission. A probe is
+    No I/O, no waiting: callers report failures and successes, and ask for permission. A probe is
     not a slot that has to be given back but a moment that passes, so that a probe whose caller is
-    cancelled blocks nobody.
+    cancelled blocks no other call.
     """
 
     other: Breaker | None = None

@@ -1,8 +1,8 @@
-"""What a cache remembers of entities, and how it is brought up to date. No I/O.
+"""The memory of a cache: parts of entities, and how they are brought up to date. No I/O.
 
 Nothing is ever served without asking: what is remembered only makes the question smaller. Documents
-are asked for with the versions and stamps that are known, a thread's newest messages after the
-version and stamp that are known. The answer tells whether what is remembered still holds:
+are asked for with the versions and stamps that are cached, a thread's newest messages after the
+version and stamp that are cached. The answer tells whether what is remembered still holds:
 
 - another history (erased and begun anew, restored, rewound) is a reset, or has another life;
 - `commits` counts every commit to an entity. If all that happened since are the appends that came
@@ -73,7 +73,7 @@ class Tail(Struct, frozen=True):
 
 
 class CachedEntity(Struct, frozen=True):
-    """What is remembered of one entity."""
+    """The remembered part of one entity."""
 
     tail: Tail | None = None
     documents: Mapping[str, Value] = {}
@@ -85,10 +85,10 @@ class CachedEntity(Struct, frozen=True):
 
 
 class CacheLookup(Struct, frozen=True):
-    """One operation as it is asked, and what is known already."""
+    """One operation as it is asked, and the cached entity that the answer will complete."""
 
     asked: Any
-    known: CachedEntity | None = None
+    cached: CachedEntity | None = None
 
 
 class CacheMemory:
@@ -104,7 +104,7 @@ class CacheMemory:
     # --- before a round trip --------------------------------------------------------
 
     def plan(self, ops: Sequence[Op], now: float) -> list[CacheLookup]:
-        """What to ask instead of `ops`."""
+        """Return what to ask instead of each of `ops`."""
         with self._lock:
             return [self._plan(op, now) for op in ops]
 
@@ -112,26 +112,22 @@ class CacheMemory:
         if not _is_cacheable(op):
             return CacheLookup(op)
         assert isinstance(op, Fetch)
-        known = self._entries.get(op.entity)
-        if known is None or known.at <= now - self._cache.seconds:
+        cached = self._entries.get(op.entity)
+        if cached is None or cached.at <= now - self._cache.seconds:
             return CacheLookup(op)
-        if known.skip:
-            self._entries[op.entity] = msgspec.structs.replace(known, skip=known.skip - 1)
+        if cached.skip:
+            self._entries[op.entity] = msgspec.structs.replace(cached, skip=cached.skip - 1)
             return CacheLookup(op)
         log = op.log
-        tail = known.tail
+        tail = cached.tail
         if log is not None and tail is not None and _reaches(tail, log):
-            log = _news(tail, log) if known.news else None
-        names = known.documents if op.all_documents else set(op.documents) & set(known.documents)
-        versions = {n: (known.documents[n].version, known.documents[n].stamp) for n in names}
+            log = _news(tail, log) if cached.news else None
+        names = cached.documents if op.all_documents else set(op.documents) & set(cached.documents)
+        versions = {n: (cached.documents[n].version, cached.documents[n].stamp) for n in names}
         if log is op.log and not versions:
             return CacheLookup(op)
         asked = msgspec.structs.replace(op, log=log, known=versions or None)
-        return CacheLookup(asked, known)
-
-    def plain(self, ops: Sequence[Op]) -> list[CacheLookup]:
-        """The ops as they are, whatever is known."""
-        return [CacheLookup(op) for op in ops]
+        return CacheLookup(asked, cached)
 
     # --- after it -------------------------------------------------------------------
 
@@ -142,7 +138,7 @@ class CacheMemory:
         outcomes: Sequence[Outcome],
         now: float,
     ) -> tuple[list[Outcome], list[int]]:
-        """Outcomes as for `ops`, and the places of those that must be asked again, in full."""
+        """Return outcomes as for `ops`, and the places of those to be asked again, in full."""
         results: list[Outcome] = []
         again: list[int] = []
         with self._lock:
@@ -165,8 +161,8 @@ class CacheMemory:
 
         Whether nobody else wrote in between shows when the head is next asked for.
         """
-        known = self._entries.get(commit.entity)
-        if known is None:
+        cached = self._entries.get(commit.entity)
+        if cached is None:
             return
         appended: tuple[str, ...] = ()
         for write in commit.writes:
@@ -175,9 +171,9 @@ class CacheMemory:
                 return
             if isinstance(write, Append):
                 appended = write.bodies
-        if type(outcome) is not Applied or known.tail is None:
+        if type(outcome) is not Applied or cached.tail is None:
             return
-        head, bodies = known.tail.head, known.tail.bodies
+        head, bodies = cached.tail.head, cached.tail.bodies
         if outcome.version == head.version + len(appended):
             head = msgspec.structs.replace(
                 head,
@@ -187,10 +183,10 @@ class CacheMemory:
                 live=head.live + len(appended),
                 commits=head.commits + 1,
             )
-            whole = len(bodies) == known.tail.head.live  # a short log is remembered whole
+            whole = len(bodies) == cached.tail.head.live  # a short log is remembered whole
             most = max(len(bodies), SHORT) if whole else len(bodies)
             tail = Tail((bodies + appended)[-most:] if appended else bodies, head)
-            self._keep(commit.entity, _sized(msgspec.structs.replace(known, tail=tail)))
+            self._keep(commit.entity, _sized(msgspec.structs.replace(cached, tail=tail)))
 
     def _answered(
         self, op: Fetch, plan: CacheLookup, outcome: Outcome, now: float
@@ -202,48 +198,48 @@ class CacheMemory:
             if isinstance(outcome, Fetched):
                 return Fetched(outcome.head)
             return outcome
-        known = plan.known
-        if known is None:
+        cached = plan.cached
+        if cached is None:
             counters.cache_misses += 1
             tail = None if op.log is None else _tail_of(outcome)
             before = msgspec.structs.replace(self._entries.get(op.entity) or CachedEntity(), at=now)
             self._remember(op, outcome, tail, before)
             return outcome
         if not plan.asked.documents and not plan.asked.all_documents and plan.asked.log is None:
-            unchanged = _unchanged(op, known, outcome.head)
+            unchanged = _unchanged(op, cached, outcome.head)
             if unchanged is not None:
                 counters.cache_hits += 1
                 if op.entity in self._entries:
                     self._entries.move_to_end(op.entity)
                 return unchanged
-        merged = _merged(op, plan, known, outcome)
+        merged = _merged(op, plan, cached, outcome)
         if merged is None:
             counters.cache_vain += 1
-            self._keep(op.entity, _after_vain(plan, known, outcome.head))
+            self._keep(op.entity, _after_vain(plan, cached, outcome.head))
             return None
         counters.cache_hits += 1
         fetched, tail = merged
-        news = known.news and bool(outcome.entries)
-        self._remember(op, fetched, tail, msgspec.structs.replace(known, doubt=0, news=news))
+        news = cached.news and bool(outcome.entries)
+        self._remember(op, fetched, tail, msgspec.structs.replace(cached, doubt=0, news=news))
         return fetched
 
     def _remember(self, op: Fetch, full: Fetched, tail: Tail | None, before: CachedEntity) -> None:
-        """Keep what was read, and of what was known before all that this did not ask for."""
+        """Keep what was read, and the cached documents that were not asked for."""
         if op.log is None:
             tail = before.tail
         documents = dict(full.documents)
         if not op.all_documents:
             asked = set(op.documents)
-            kept = {n: v for n, v in before.documents.items() if n not in asked}
-            documents = kept | documents
-        known = msgspec.structs.replace(before, tail=tail, documents=documents)
-        self._keep(op.entity, _sized(known))
+            others = {n: v for n, v in before.documents.items() if n not in asked}
+            documents = others | documents
+        cached = msgspec.structs.replace(before, tail=tail, documents=documents)
+        self._keep(op.entity, _sized(cached))
 
-    def _keep(self, entity: Entity, known: CachedEntity) -> None:
+    def _keep(self, entity: Entity, cached: CachedEntity) -> None:
         self._forget(entity)
-        self._entries[entity] = known
-        self._size += known.size
-        self._counters.cache_bytes += known.size
+        self._entries[entity] = cached
+        self._size += cached.size
+        self._counters.cache_bytes += cached.size
         self._counters.cache_entities += 1
         while self._size > self._cache.size:
             self._evict(next(iter(self._entries)))
@@ -260,11 +256,11 @@ class CacheMemory:
             self._counters.cache_evictions += 1
 
     def _forget(self, entity: Entity) -> bool:
-        known = self._entries.pop(entity, None)
-        if known is None:
+        cached = self._entries.pop(entity, None)
+        if cached is None:
             return False
-        self._size -= known.size
-        self._counters.cache_bytes -= known.size
+        self._size -= cached.size
+        self._counters.cache_bytes -= cached.size
         self._counters.cache_entities -= 1
         return True
 
@@ -285,21 +281,21 @@ def _is_cacheable(op: Op) -> bool:
 
 
 def _reaches(tail: Tail, log: Log) -> bool:
-    """Whether what is remembered is enough, should nothing have changed."""
+    """Return whether the remembered messages are enough, should nothing have changed."""
     assert log.last is not None
     return len(tail.bodies) >= log.last or len(tail.bodies) == tail.head.live
 
 
-def _sized(known: CachedEntity) -> CachedEntity:
-    size = OVERHEAD + sum(len(value.json) for value in known.documents.values())
-    if known.tail is not None:
-        size += sum(map(len, known.tail.bodies))
-    return msgspec.structs.replace(known, size=size)
+def _sized(cached: CachedEntity) -> CachedEntity:
+    size = OVERHEAD + sum(len(value.json) for value in cached.documents.values())
+    if cached.tail is not None:
+        size += sum(map(len, cached.tail.bodies))
+    return msgspec.structs.replace(cached, size=size)
 
 
-def _unchanged(op: Fetch, known: CachedEntity, now: Head) -> Fetched | None:
-    """The everyday answer: nothing has happened since."""
-    tail = known.tail
+def _unchanged(op: Fetch, cached: CachedEntity, now: Head) -> Fetched | None:
+    """Return the everyday answer: nothing has happened since."""
+    tail = cached.tail
     if tail is None or op.log is None or op.log.last is None:
         return None
     if not _only_appended(tail.head, now, 0, 0):
@@ -314,30 +310,30 @@ def _news(tail: Tail, log: Log) -> Log:
     return Log(tail.head.version, last=log.last, stamp=tail.head.stamp, details=True)
 
 
-def _after_vain(plan: CacheLookup, known: CachedEntity, head: Head) -> CachedEntity:
+def _after_vain(plan: CacheLookup, cached: CachedEntity, head: Head) -> CachedEntity:
     """How to ask again: for the news if there are some, otherwise in full."""
-    if plan.asked.log is None and known.tail is not None:
-        before = known.tail.head
+    if plan.asked.log is None and cached.tail is not None:
+        before = cached.tail.head
         if head.life == before.life and head.version > before.version:
-            return msgspec.structs.replace(known, news=True)
-    doubt = min(2 * known.doubt + 1, MOST_DOUBT)
-    return msgspec.structs.replace(known, doubt=doubt, skip=doubt + 1)
+            return msgspec.structs.replace(cached, news=True)
+    doubt = min(2 * cached.doubt + 1, MOST_DOUBT)
+    return msgspec.structs.replace(cached, doubt=doubt, skip=doubt + 1)
 
 
 def _merged(
-    op: Fetch, plan: CacheLookup, known: CachedEntity, fetched: Fetched
+    op: Fetch, plan: CacheLookup, cached: CachedEntity, fetched: Fetched
 ) -> tuple[Fetched, Tail | None] | None:
-    """What `op` would have been answered, and what to remember; None if that cannot be told."""
+    """Return the answer to `op`, and the tail to remember; None if they cannot be told."""
     documents = dict(fetched.documents)
     for name in fetched.unchanged:
-        documents[name] = known.documents[name]
+        documents[name] = cached.documents[name]
     if fetched.unchanged and op.all_documents:
         documents = dict(sorted(documents.items(), key=lambda item: item[0].encode()))
     head = fetched.head
     if plan.asked.log is op.log:
         whole = msgspec.structs.replace(fetched, documents=documents, unchanged=())
         return whole, None if op.log is None else _tail_of(whole)
-    tail = known.tail
+    tail = cached.tail
     if fetched.reset or tail is None or op.log is None or op.log.last is None:
         return None
     last = op.log.last
@@ -361,7 +357,7 @@ def _merged(
 
 
 def _only_appended(before: Head, now: Head, entries: int, appends: int) -> bool:
-    """Whether nothing happened to the entity in between but these appends."""
+    """Return whether nothing happened to the entity in between but these appends."""
     return (
         now.life == before.life
         and now.commits == before.commits + appends
@@ -373,7 +369,7 @@ def _only_appended(before: Head, now: Head, entries: int, appends: int) -> bool:
 
 
 def _tail_of(fetched: Fetched) -> Tail | None:
-    """The newest entries, if none between them is gone."""
+    """Return the newest entries, if none between them is gone."""
     head = fetched.head
     if fetched.count and head.version - fetched.first + 1 != fetched.count:
         return None

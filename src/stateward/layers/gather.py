@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
+# sync only: from stateward.layers.threads import results_of_threads
+
 T = TypeVar("T")
 
 
@@ -16,6 +18,8 @@ async def gather(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[
     """
     if len(calls) == 1:
         return [await calls[0]()]
+    # sync only: return results_of_threads(calls)
+    # async only: begin
     tasks = [asyncio.ensure_future(call()) for call in calls]
     try:
         done = await asyncio.gather(*tasks, return_exceptions=True)
@@ -30,3 +34,4 @@ async def gather(calls: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[
             raise result
         results.append(result)
     return results
+    # async only: end

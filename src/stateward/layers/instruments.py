@@ -1,4 +1,4 @@
-"""Every call is timed and counted, whatever becomes of it."""
+"""The layer that times and counts every call, whatever becomes of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Instruments:
 
     async def _measured(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         recorder, monotonic = self._recorder, self._world.monotonic
-        known = recorder.consistency.known(ops)
+        commits = recorder.consistency.commits_of(ops)
         start = monotonic()
         try:
             outcomes = await self._below(ops, deadline)
@@ -47,5 +47,5 @@ class Instruments:
             recorder.failed(ops, error, now - start, now)
             raise
         now = monotonic()
-        recorder.answered(ops, outcomes, known, now - start, now)
+        recorder.answered(ops, outcomes, commits, now - start, now)
         return outcomes

@@ -1,9 +1,9 @@
-"""What every layer is: operations go in, outcomes come back, by a deadline."""
+"""The shape of every layer: operations go in, outcomes come back, by a deadline."""
 
 from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from stateward.ops import Op, Outcome
 
@@ -25,3 +25,13 @@ class Layer(Protocol):
     def execute(
         self, ops: Sequence[Op], deadline: float | None = None
     ) -> Coroutine[Any, Any, list[Outcome]]: ...
+
+
+class Way(NamedTuple):
+    """An entrance to the layers: see `Stack`, which builds them.
+
+    `append` takes one append whose messages may be spilled: its outcome is then a `Suppressed`.
+    """
+
+    execute: Execute
+    append: Execute

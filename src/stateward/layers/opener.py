@@ -1,4 +1,4 @@
-"""A store opens itself at its first use, and says so when it is used where it cannot work."""
+"""The opening of an engine at its first use, and the refusal of uses that cannot work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from stateward.engine import Engine
 from stateward.errors import StoreMisused, StoreTooSlow
-from stateward.layers.coalescer import Coalescer, DeadlineWatch
+from stateward.layers.lane import DeadlineWatch
 from stateward.layers.layer import Layer
 from stateward.layers.queue import closed, own
 from stateward.observe.recorder import Recorder
@@ -21,7 +21,7 @@ OPENING_SECONDS = 10.0  # that a call without a deadline waits for the opening
 
 
 class Carrier(Layer, Protocol):
-    """What carries the operations to the engine: a coalescer, or one for each part."""
+    """The carrier of operations to the engine: a coalescer, or one for each part."""
 
     async def drain(self) -> None: ...
 
@@ -30,23 +30,23 @@ class Opener:
     """Opens the engine lazily, for the process and the event loop that use it.
 
     Opening happens at the first call, so a store made at module level is legal before a
-    fork. A store whose event loop has ended (one `asyncio.run` a call) opens anew in the next;
+    fork. A store whose event loop has ended (one `asyncio.run` a call) opens again in the next;
     one that is in use by another running loop, or was used before a fork, refuses.
 
-    A caller waits for the opening no longer than its call may take. The opening goes on without
-    it: it may have a schema to bring up to date, and the next callers find it done. See `Opening`.
+    A caller waits for the opening no longer than its call may take. The opening continues without
+    the caller, as it may have a schema to bring up to date: see `Opening`.
     """
 
     def __init__(
         self,
         engine: Engine,
         world: World,
+        coalescer: Callable[..., Carrier],
         opened: Callable[[], Coroutine[Any, Any, None]] | None = None,
         recorder: Recorder | None = None,
-        coalescer: Callable[..., Carrier] = Coalescer,  # or one for each part of the store
     ) -> None:
         self.engine = engine
-        self._opened = opened  # is told of every opening, before the first call goes on
+        self._opened = opened  # called at every opening, before the first call continues
         self._recorder = recorder
         self._clock = world.monotonic
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -69,7 +69,7 @@ class Opener:
         return await self._coalescer.execute(ops, None if deadline is None else deadline + late)
 
     async def ready_by(self, deadline: float | None) -> float:
-        """Wait for the opening until then; returns how much later it began. It goes on anyway."""
+        """Wait for the opening until then; returns how much later it began. It continues anyway."""
         opening = self._opening_here()
         if opening is None:
             return 0.0
@@ -142,7 +142,7 @@ class Opener:
         self._closed = True
         self._loop = None
         opening = self._opening
-        if opening is not None and opening.loop is here:  # nobody waits for it any more
+        if opening is not None and opening.loop is here:  # no call waits for it any more
             if self.engine.capabilities.networked:
                 opening.task.cancel()
             await asyncio.wait([opening.task])
@@ -154,11 +154,11 @@ class Opener:
 
 
 class Opening:
-    """One opening, which goes on though nobody may wait for it any more.
+    """One opening, which continues even if no call waits for it any more.
 
-    Whoever comes first in a burst of calls is not kept waiting by the store while the event loop
-    begins all the others: the time of a call counts from when the opening itself has begun. One
-    timer serves all of them, so that the loop has time for the opening.
+    The first calls of a burst must not run out of time while the event loop begins all the others:
+    the time of a call counts from when the opening itself has begun. One timer serves all of them,
+    so that the loop has time for the opening.
     """
 
     def __init__(

@@ -9,7 +9,6 @@ from typing import Protocol
 from stateward.engine import SyncEngine
 from stateward.errors import StoreMisused
 from stateward.layers import opener
-from stateward.layers.coalescer_sync import Coalescer
 from stateward.layers.queue import closed, own
 from stateward.observe.recorder import Recorder
 from stateward.ops import Op, Outcome
@@ -17,7 +16,7 @@ from stateward.world import Errand, World
 
 
 class Carrier(Protocol):
-    """What carries the operations to the engine: a coalescer, or one for each part."""
+    """The carrier of operations to the engine: a coalescer, or one for each part."""
 
     def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]: ...
     def drain(self) -> None: ...
@@ -33,12 +32,12 @@ class Opener:
         self,
         engine: SyncEngine,
         world: World,
+        coalescer: Callable[..., Carrier],
         opened: Callable[[], None] | None = None,
         recorder: Recorder | None = None,
-        coalescer: Callable[..., Carrier] = Coalescer,  # or one for each part of the store
     ) -> None:
         self.engine = engine
-        self._opened = opened  # is told of the opening, before the first call goes on
+        self._opened = opened  # called at the opening, before the first call continues
         self._process: int | None = None
         self._closed = False
         self._lock = threading.Lock()
@@ -60,7 +59,7 @@ class Opener:
         self._opening_now().wait(None)
 
     def ready_by(self, deadline: float | None) -> None:
-        """Wait for the opening until then; it goes on in any case."""
+        """Wait for the opening until then; it continues in any case."""
         if not self._opening_now().wait(opener.opening_seconds(deadline, self._clock())):
             raise opener.not_opened()
 
@@ -87,7 +86,7 @@ class Opener:
             if not self._closed:
                 self._process = opener._process
                 return
-        self.engine.close()  # nobody waited for it any more
+        self.engine.close()  # no call waited for it any more
 
     def is_ours_to_close(self) -> bool:
         """Any thread may close it. In the child of a fork all of it is the parent's.
@@ -108,7 +107,7 @@ class Opener:
 
 
 class Opening(Errand):
-    """One opening, which goes on though nobody may wait for it any more."""
+    """One opening, which continues even if no call waits for it any more."""
 
     def __init__(self, open: Callable[[], None]) -> None:
         super().__init__(open, "stateward-open")
@@ -119,7 +118,7 @@ class Opening(Errand):
         return self.error is not None
 
     def wait(self, seconds: float | None) -> bool:
-        """Whether it has ended by then; raises what it ended with."""
+        """Return whether the opening has ended by then; raises the error it ended with."""
         ended = super().wait(seconds)
         if self.error is not None:
             raise own(self.error)

@@ -1,4 +1,4 @@
-"""What a store whose parts fail apart has of each: a dead node holds up nobody but its own callers.
+"""Coalescers and deadlines for each part of a store: a dead node holds up its own callers alone.
 
 A cluster is such a store. What a call asks of several parts is asked of each by itself, at once.
 """
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from stateward.engine import Engine, Parted
 from stateward.errors import StoreUnavailable
 from stateward.layers.coalescer import Coalescer
-from stateward.layers.deadlines import SLOW_SECONDS, Deadlines
+from stateward.layers.deadlines import Deadlines
 from stateward.layers.gather import gather
 from stateward.layers.layer import Execute, Layer
 from stateward.layers.policy import Policy
@@ -25,31 +25,27 @@ from stateward.world import World
 
 
 def coalescer_of(
-    engine: Engine,
-    recorder: Recorder | None = None,
-    clock: Callable[[], float] = monotonic,
+    engine: Engine, recorder: Recorder | None = None, clock: Callable[[], float] = monotonic
 ) -> Coalescer | PartCoalescers:
-    """What carries the batches of an engine."""
+    """Return the coalescer of an engine, or one for each of its parts."""
+    make = partial(Coalescer, engine, recorder, clock)
     if isinstance(engine, Parted) and engine.capabilities.parts:
-        return PartCoalescers(engine, recorder, clock)
-    return Coalescer(engine, recorder, clock)
+        return PartCoalescers(engine.part_of, make)
+    return make()
 
 
 class PartCoalescers:
     """A coalescer for each part: batches of one do not wait for those of another."""
 
-    def __init__(
-        self, engine: Engine, recorder: Recorder | None, clock: Callable[[], float]
-    ) -> None:
-        assert isinstance(engine, Parted)
-        self._part_of = engine.part_of
-        self._make = partial(Coalescer, engine, recorder, clock)
+    def __init__(self, part_of: Callable[[Op], Hashable], make: Callable[[], Coalescer]) -> None:
+        self._part_of = part_of
+        self._make = make
         self._parts: dict[Hashable, Coalescer] = {}
 
     def execute(
         self, ops: Sequence[Op], deadline: float | None = None
     ) -> Coroutine[Any, Any, list[Outcome]]:
-        """Whoever asks several parts has asked each by itself: see `PartDeadlines`."""
+        """Execute on the one part of these operations: `PartDeadlines` has divided them."""
         part = self._part_of(ops[0])
         coalescer = self._parts.get(part)
         if coalescer is None:
@@ -63,34 +59,21 @@ class PartCoalescers:
 
 
 def deadlines_of(
-    engine: Engine,
-    below: Layer,
-    policy: Policy,
-    world: World,
-    counters: Counters | None = None,
-    slow: float = SLOW_SECONDS,
-) -> Deadlines:
-    """What bounds the calls to an engine in time."""
+    engine: Engine, below: Layer, policy: Policy, world: World, counters: Counters, slow: float
+) -> Deadlines | PartDeadlines:
+    """Return the deadlines of calls to an engine, or to each of its parts."""
+    make = partial(Deadlines, below, policy, world, counters, slow)
     if isinstance(engine, Parted) and engine.capabilities.parts:
-        return PartDeadlines(engine.part_of, below, policy, world, counters, slow)
-    return Deadlines(below, policy, world, counters, slow)
+        return PartDeadlines(engine.part_of, make)
+    return make()
 
 
-class PartDeadlines(Deadlines):
+class PartDeadlines:
     """Deadlines, repetitions and breakers for each part."""
 
-    def __init__(
-        self,
-        part_of: Callable[[Op], Hashable],
-        below: Layer,
-        policy: Policy,
-        world: World,
-        counters: Counters | None = None,
-        slow: float = SLOW_SECONDS,
-    ) -> None:
-        super().__init__(below, policy, world, counters, slow)
+    def __init__(self, part_of: Callable[[Op], Hashable], make: Callable[[], Deadlines]) -> None:
         self._part_of = part_of
-        self._make = partial(Deadlines, below, policy, world, counters, slow)
+        self._make = make
         self._parts: dict[Hashable, Deadlines] = {}
 
     @property
@@ -110,14 +93,14 @@ class PartDeadlines(Deadlines):
     def execute_past_breaker(
         self, ops: Sequence[Op], deadline: float | None = None
     ) -> Coroutine[Any, Any, list[Outcome]]:
-        """Past an open breaker, once: for what nobody will ask again, such as releases."""
+        """Execute once, past an open breaker: for calls that are not repeated, such as releases."""
         return self._execute_several(
             ops, deadline, lambda part: self._deadlines(part).execute_past_breaker
         )
 
     def _deadlines(self, part: Hashable) -> Deadlines:
-        found = self._parts.get(part)
-        return self._parts.setdefault(part, self._make()) if found is None else found
+        deadlines = self._parts.get(part)
+        return self._parts.setdefault(part, self._make()) if deadlines is None else deadlines
 
     async def _execute_several(
         self, ops: Sequence[Op], deadline: float | None, way_to: Callable[[Hashable], Execute]

@@ -1,4 +1,4 @@
-"""What happens when the store fails: how long a call may take, and what becomes of an append."""
+"""The policy for a failing store: how long a call may take, and what becomes of an append."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stateward.errors import InvalidInput
 
 
 class Policy(Struct, frozen=True):
-    """What happens when the store fails.
+    """The behaviour of a store when its engine fails.
 
     A call fails with `StoreUnavailable` after `read_timeout` or `write_timeout` seconds, which are
     120 at most.

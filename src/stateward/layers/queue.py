@@ -1,4 +1,4 @@
-"""What goes into a batch, and how a failed one is taken apart. No I/O, used by both colours."""
+"""The making of batches, and the taking apart of failed ones. No I/O, used by both colours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_STALLED = 3  # batches that have taken longer, beside which others go on
 
 
 class Queued(Protocol):
-    """What one caller asked for."""
+    """The call of one caller."""
 
     ops: Sequence[Op]
     sent: bool
@@ -114,11 +114,11 @@ def characters_of(op: Op) -> int:
 
 
 class Halving:
-    """How long to look for the one operation that fails a batch.
+    """The search for the one operation that fails a batch.
 
     A batch that failed without effect is sent again in halves until the offender stands
     alone. When nothing at all succeeds it is the store that is down, not an operation that
-    is bad: then everybody is told at once instead of asking a dead store once per caller.
+    is bad: then all callers fail at once instead of asking a dead store once per caller.
     """
 
     def __init__(self, size: int) -> None:
@@ -142,7 +142,7 @@ class Halving:
 
 
 class Loners(set[Entity]):
-    """Entities that somebody outside holds, so that whoever travels with them would wait, too."""
+    """Entities locked by another process, so that their whole batch would wait."""
 
     def failed(self, ops: Sequence[Op], error: BaseException) -> None:
         touched = touched_by(ops)

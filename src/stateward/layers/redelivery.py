@@ -1,6 +1,6 @@
 """A redelivered append: whether its key was used before, and whether for the same messages.
 
-Engines compare text; whoever builds a message anew may write its names in another order.
+Engines compare text; a message that is built again may have its names in another order.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NO_MESSAGE = '""'  # a message is an object: no append is the same as this
 
 
 def search_for(key: str, entity: Entity, owner: str | None, op: str) -> Commit:
-    """What asks whether a key is known: `KeyReused` says yes, `Conflict` no. It writes nothing.
+    """Return a commit that looks for a key and writes nothing: `KeyReused` is yes, `Conflict` no.
 
     An engine looks at keys before it looks at anything else that a commit checks.
     """
@@ -32,15 +32,15 @@ def search_for(key: str, entity: Entity, owner: str | None, op: str) -> Commit:
 
 
 def log_of(refused: KeyReused, append: Append) -> Log:
-    """The part of the log that `duplicate_of` has to see."""
+    """Return the part of the log that `duplicate_of` has to see."""
     first = refused.version - len(append.bodies)
     return Log(max(0, first - 1), refused.version, details=True)
 
 
 def duplicate_of(refused: KeyReused, append: Append, fetched: Fetched) -> Duplicate | None:
-    """The append with this key, if it has the same messages with their names in any order.
+    """Return the append with this key, if it has the same messages with names in any order.
 
-    None also if it was edited or trimmed since: nobody knows any more.
+    None also if it was edited or trimmed since: its messages are no longer there to compare.
     """
     there = [entry for entry in fetched.entries if entry.stamp == fetched.entries[-1].stamp]
     if not there or (there[-1].seq, there[-1].key) != (refused.version, refused.key):

@@ -1,1 +1,1 @@
-"""What is counted, logged and told: numbers, alarms, their exporters and their rules."""
+"""Numbers, logs and alarms of a store, with their exporters and rules."""

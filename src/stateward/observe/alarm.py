@@ -1,4 +1,4 @@
-"""When single failures have become an outage: raise once, clear once, notify."""
+"""Alarms on outages: raised once single failures add up, cleared once, with a notification."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ AlarmName = Literal["memory_write_suppressed", "memory_write_lost", "slow_lookup
 
 
 class AlarmEvent(Struct, frozen=True):
-    """What a hook is called with: an alarm was raised, or is over.
+    """The argument of a hook: an alarm was raised, or is over.
 
     `count` is how many writes were suppressed or lost, or lookups slow, in the last `seconds`.
     """
@@ -38,7 +38,7 @@ class AlarmEvent(Struct, frozen=True):
 
 
 class Alarm(Struct, frozen=True):
-    """When to raise an alarm, and whom to notify.
+    """Conditions of an alarm, and whom to notify.
 
     Raised when `suppressed` writes were suppressed within `seconds`, and when the 95th percentile
     of lookups in that time is over `slow` seconds; over when less than half of that is left. Raised
@@ -71,7 +71,7 @@ class Alarm(Struct, frozen=True):
 
 
 def chosen_alarm(alarm: Alarm | Callable[[AlarmEvent], Any] | str | None) -> Alarm:
-    """What the argument `alarm` of `open` means."""
+    """Return the meaning of the argument `alarm` of `open`."""
     return alarm if isinstance(alarm, Alarm) else Alarm(alarm)
 
 
@@ -90,15 +90,15 @@ class Alarms:
 
     @property
     def raised(self) -> tuple[str, ...]:
-        """The names of those that are up."""
+        """Names of the alarms that are raised."""
         return tuple(sorted(self._raised))
 
     def suppressed(self, now: float) -> None:
-        """A write was suppressed at this monotonic time."""
+        """Note that a write was suppressed at this monotonic time."""
         self._suppressed.append(now)
 
     def check(self, now: float) -> list[AlarmEvent]:
-        """What has been raised or is over since the last time."""
+        """Return the alarms that were raised or are over since the last time."""
         with self._lock:
             return [*self._check_suppressed(now), *self._check_lost(now), *self._check_slow(now)]
 
@@ -119,13 +119,13 @@ class Alarms:
         return self._turn("memory_write_lost", count, count > 0, count == 0)
 
     def _check_slow(self, now: float) -> list[AlarmEvent]:
-        looked, counters = self._looked, self._counters
-        if not looked or now - looked[-1][0] >= self.alarm.seconds / 20:
-            looked.append((now, counters.lookups, counters.slow_lookups))
-        while len(looked) > 1 and looked[1][0] <= now - self.alarm.seconds:
-            looked.popleft()
-        count = counters.lookups - looked[0][1]
-        slow = counters.slow_lookups - looked[0][2]
+        readings, counters = self._looked, self._counters
+        if not readings or now - readings[-1][0] >= self.alarm.seconds / 20:
+            readings.append((now, counters.lookups, counters.slow_lookups))
+        while len(readings) > 1 and readings[1][0] <= now - self.alarm.seconds:
+            readings.popleft()
+        count = counters.lookups - readings[0][1]
+        slow = counters.slow_lookups - readings[0][2]
         up = count >= FEWEST_LOOKUPS and slow * 20 > count
         return self._turn("slow_lookups", slow, up, slow * 40 <= count)
 
@@ -151,23 +151,23 @@ def tell(hook: Callable[[AlarmEvent], Any] | str | None, event: AlarmEvent) -> N
         if isinstance(hook, str):
             _post(hook, event)
         elif hook is not None:
-            said = hook(event)
-            if inspect.isawaitable(said):
-                asyncio.run(_finish(said))
+            reply = hook(event)
+            if inspect.isawaitable(reply):
+                asyncio.run(_finish(reply))
     except Exception as error:  # the user's own code: whatever it raises must not stop the store
         failed(error, event)
 
 
 def failed(error: Exception, event: AlarmEvent) -> None:
-    """The hook could not be told."""
+    """Log that the hook failed."""
     logger.error(
         "alarm_hook_failed",
         extra={"alarm": event.name, "error": f"{type(error).__name__}: {error}"},
     )
 
 
-async def _finish(said: Any) -> None:
-    await said
+async def _finish(reply: Any) -> None:
+    await reply
 
 
 def _post(url: str, event: AlarmEvent) -> None:

@@ -1,4 +1,4 @@
-"""Every metric there is: its name, type and labels, and what it says."""
+"""Catalogue of all metrics: name, type, labels and help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CATALOGUE: list[Metric] = []  # in the order in which they are shown
 
 
 class Metric(Struct, frozen=True):
-    """One entry of the catalogue: to make one is to enter it."""
+    """One entry of the catalogue, which is entered by its creation."""
 
     type: Type
     name: str
@@ -119,9 +119,7 @@ STORAGE_CAPACITY = _gauge(
     "stateward_storage_capacity_bytes", "Size the store can grow to", ("engine",)
 )
 STORAGE_GROWTH = _gauge(
-    "stateward_storage_growth_bytes_per_day",
-    "Growth of the store over the last day",
-    ("engine",),
+    "stateward_storage_growth_bytes_per_day", "Growth of the store over the last day", ("engine",)
 )
 STORAGE_DAYS = _gauge(
     "stateward_storage_days_to_full", "Days until the store is full at that growth", ("engine",)

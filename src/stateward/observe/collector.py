@@ -64,7 +64,7 @@ class Collector:
                 sizes.look()
 
     def snapshot(self) -> Metrics:
-        """All there is, read now. No I/O."""
+        """Read all metrics now. No I/O."""
         families = _Families()
         for recorder in self._recorders.values():
             _operations(families, recorder)
@@ -87,7 +87,7 @@ class Collector:
 
 
 class _Families:
-    """Every family of the catalogue, while it is filled."""
+    """Families of the catalogue, while they are filled."""
 
     def __init__(self) -> None:
         self.by_name = {m.name: Family(m.name, m.type, m.help, [], []) for m in metric.CATALOGUE}
@@ -119,7 +119,7 @@ def _operations(families: _Families, recorder: Recorder) -> None:
 
 
 def _lookups(families: _Families, where: Labels, reads: list[SeriesReading]) -> None:
-    """All reads together, by the names that dashboards of agents use."""
+    """Add up all reads, under the names that dashboards of agents use."""
     errors: Counter[str] = Counter({FIRST_ERROR: 0})  # a rate needs a 0 to start from
     for reading in reads:
         errors.update(reading.errors)
@@ -138,7 +138,7 @@ def _consistency(families: _Families, engine: str, seen: Consistency) -> None:
 
 
 def _storage(families: _Families, engine: str, stores: list[Sizes]) -> None:
-    """Several stores of one engine as one, except that the one that is full first counts."""
+    """Add up the stores of one engine; the days are those of the store that is full first."""
     growths = [growth for sizes in stores if (growth := sizes.growth()) is not None]
     for of, read in (
         (metric.STORAGE_BYTES, [growth.bytes for growth in growths]),

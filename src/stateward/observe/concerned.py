@@ -1,4 +1,4 @@
-"""Whom it happened to: of each kind of event the newest few conversations and pieces of work."""
+"""The entities of events: of each kind of event the newest few conversations and pieces of work."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ class Concerned:
         self._lock = threading.Lock()
 
     def note(self, event: str, entity: Entity) -> None:
-        """It has happened to this one."""
+        """Note that an event concerned this entity."""
         if entity.kind not in NAMED:
             return
         with self._lock:
-            known = self._newest.setdefault(event, deque(maxlen=NEWEST))
-            if entity in known:
-                known.remove(entity)
-            known.append(entity)
+            newest = self._newest.setdefault(event, deque(maxlen=NEWEST))
+            if entity in newest:
+                newest.remove(entity)
+            newest.append(entity)
 
     def take(self) -> dict[str, list[Entity]]:
-        """All that was noted since this was asked last, the oldest first."""
+        """Return the entities noted since the last call, the oldest first."""
         with self._lock:
             taken, self._newest = self._newest, {}
         return {event: list(entities) for event, entities in taken.items()}

@@ -1,4 +1,4 @@
-"""What the answers of one engine say about its consistency: did it go back, who took a lease over.
+"""The consistency of one engine, by its answers: did it go back, who took a lease over.
 
 Remembered for a while is how many commits each entity had, and whose lease was seen on it.
 """
@@ -13,7 +13,7 @@ from stateward.observe.concerned import Concerned
 from stateward.observe.logs import log_going_back
 from stateward.ops import Applied, Commit, Entity, Fetch, Fetched, Head, Op
 
-ENTITIES = 4096  # of which something is remembered, in each of two generations
+ENTITIES = 4096  # remembered in each of two generations
 GENERATION = 1800.0  # seconds; far below the day for which a store remembers what was deleted
 PROBLEMS = ("backwards", "reset", "fenced", "unknown")
 
@@ -31,19 +31,19 @@ class Consistency:
         self._leases: dict[Entity, tuple[int, float]] = {}  # token and end of leases seen
         self._lock = threading.Lock()  # over the two counters
 
-    def known(self, ops: Sequence[Op]) -> list[int]:
-        """How many commits the entity of each is known to have, before they are asked."""
-        known, commits = [], self.commits
+    def commits_of(self, ops: Sequence[Op]) -> list[int]:
+        """Return how many commits the entity of each had when last seen; 0 if never seen."""
+        counts, commits = [], self.commits
         for op in ops:
             if type(op) is Fetch or type(op) is Commit:
                 entity = op.entity
-                known.append(commits.get(entity) or self._older.get(entity, 0))
+                counts.append(commits.get(entity) or self._older.get(entity, 0))
             else:
-                known.append(0)
-        return known
+                counts.append(0)
+        return counts
 
     def fetched(self, entity: Entity, fetched: Fetched, before: int) -> None:
-        """The store shows this of an entity that was known to have so many commits before."""
+        """Compare what the store shows with the commits that the entity had before."""
         head = fetched.head
         if head.commits > before:
             self.commits[entity] = head.commits
@@ -64,11 +64,11 @@ class Consistency:
             self._leases[entity] = (head.lease.token, head.lease.until)
 
     def granted(self, entity: Entity, applied: Applied, kind: str) -> None:
-        """The lease is ours now; `kind` is what takeovers of such entities are counted as."""
-        seen = self._leases.pop(entity, None)
+        """Note that a lease is ours now; its takeover, if it is one, is counted by `kind`."""
+        previous = self._leases.pop(entity, None)
         lease = applied.lease
         assert lease is not None
-        if seen is not None and seen[0] != lease.token and lease.granted >= seen[1]:
+        if previous is not None and previous[0] != lease.token and lease.granted >= previous[1]:
             with self._lock:
                 self.takeovers[kind] += 1
 
@@ -77,6 +77,6 @@ class Consistency:
             self.problems[problem] += 1
 
     def rotate(self, now: float) -> None:
-        """Forget what has not been heard of for two generations."""
+        """Forget entities that were not seen for two generations."""
         self.rotated = now
         self._older, self.commits = self.commits, {}

@@ -1,4 +1,4 @@
-"""Which request a piece of work belongs to, so that log lines about it can be found together."""
+"""Correlation of work with its request, to find log lines about a request together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TRACEPARENT = re.compile(
 
 @contextmanager
 def correlate(id: str | None = None, *, traceparent: str | None = None) -> Iterator[None]:
-    """What is logged inside carries this id: that of the request, the trace or the job.
+    """Give everything logged inside this id: that of the request, the trace or the job.
 
         with stateward.correlate(request.headers["x-request-id"]):
             await thread.append(question, answer)
@@ -48,7 +48,7 @@ def correlation_id() -> str | None:
 
 
 def trace_id(traceparent: str | None) -> str | None:
-    """The trace's id in a W3C `traceparent` header; None if there is none to be had."""
+    """Return the trace's id of a W3C `traceparent` header; None if there is none."""
     if traceparent is None:
         return None
     if type(traceparent) is not str:

@@ -1,4 +1,4 @@
-"""What happened in a store since it was made, as plain numbers: one book for all layers."""
+"""The counters of a store since it was made, as plain numbers: one book for all layers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Counters(Struct, eq=False):
     # Whose they were; "" are those beyond the first thousand. How many is exported: never an id.
     dropped_by_thread: Annotated[dict[str, int], metric.DROPPED_THREADS] = {}
     replayed: Annotated[int, metric.REPLAYED] = 0  # spilled appends that reached the store
-    late: Annotated[int, metric.LATE] = 0  # of those, ones that came after newer turns
+    late: Annotated[int, metric.LATE] = 0  # of those, stored after newer turns
     erased: Annotated[int, metric.ERASED] = 0  # left out: their thread or user was erased
     expired: Annotated[int, metric.LOST, {"reason": "expired"}] = 0  # grew too old
     refused: Annotated[int, metric.LOST, {"reason": "refused"}] = 0  # another's thread, a used key
@@ -78,25 +78,25 @@ class Counters(Struct, eq=False):
 
     @property
     def lost(self) -> int:
-        """Appends that a caller was told are kept, and that will never be stored."""
+        """Appends that were accepted for later, but will never be stored."""
         return self.expired + self.refused + self.damaged
 
 
 def count_dropped(counters: Counters, thread: str) -> None:
-    """One append of this thread is lost."""
+    """Count the loss of one append of this thread."""
     with _lock:
         counters.dropped += 1
         _add(counters.dropped_by_thread, thread, THREADS_NAMED, "")
 
 
 def count_context_break(counters: Counters, reason: str) -> None:
-    """A conversation shows that context was lost."""
+    """Count a conversation that shows a loss of context."""
     with _lock:
         _add(counters.context_breaks, reason, REASONS, "other")
 
 
 def count_effect(counters: Counters, outcome: str) -> None:
-    """A call of a tool that acts was carried out, answered by the record, or left unknown."""
+    """Count a call of a tool that acts: carried out, answered by the record, or left unknown."""
     with _lock:
         _add(counters.effects, outcome, REASONS, "other")
 
@@ -113,7 +113,7 @@ def _entry(of: metric.Metric, labels: Labels | None = None) -> tuple[metric.Metr
 
 @cache
 def entries() -> dict[str, tuple[metric.Metric, Labels]]:
-    """Of every field: its metric, and the labels that it always has."""
+    """Return the metric of every field, with the labels it always has."""
     hints = get_type_hints(Counters, include_extras=True)
     return {name: _entry(*hint.__metadata__) for name, hint in hints.items()}
 
@@ -121,11 +121,11 @@ def entries() -> dict[str, tuple[metric.Metric, Labels]]:
 def numbers(counters: Counters) -> Iterator[tuple[metric.Metric, Labels, int]]:
     """Everything in the book, as it is exported."""
     for name, (of, labels) in entries().items():
-        kept = getattr(counters, name)
-        if isinstance(kept, int):
-            yield of, labels, kept
+        counter = getattr(counters, name)
+        if isinstance(counter, int):
+            yield of, labels, counter
         elif of.labels:
-            for value, count in sorted(kept.copy().items()):
+            for value, count in sorted(counter.copy().items()):
                 yield of, {of.labels[0]: value}, count
         else:
-            yield of, labels, len(kept)
+            yield of, labels, len(counter)

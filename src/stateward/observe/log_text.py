@@ -13,8 +13,8 @@ from stateward.observe.correlation import correlation_id
 _LOOK = "Check the store"
 _KEPT = "It will be stored when the store is back"
 
-# By event: what happened, and what to do. {who} is the conversation, user, task … it is about,
-# What is not here is told by its name and all its fields.
+# By event: what happened, and what to do. {who} is the conversation, user, task … it is about.
+# An event that is not here is shown by its name and all its fields.
 SENTENCES: dict[str, tuple[str, str]] = {
     "read_failed": ("{who} could not be read", f"{_LOOK}; do not treat this as an empty history"),
     "write_failed": ("a write to {who} failed", "{applied}"),
@@ -62,10 +62,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         f"{_LOOK}; it is probed from time to time",
     ),
     "breaker_closed": ("the store answers {of} again", ""),
-    "alarm_raised": (
-        "ALARM: {alarm}: {count} in {seconds:g} s",
-        f"{_LOOK} and the lines before",
-    ),
+    "alarm_raised": ("ALARM: {alarm}: {count} in {seconds:g} s", f"{_LOOK} and the lines before"),
     "alarm_cleared": ("the alarm is over: {alarm}", ""),
     "alarm_hook_failed": ("the alarm {alarm} could not be delivered", "Fix what alarm= names"),
     "spill_adopted": (
@@ -80,10 +77,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "turns are spilled to memory only",
         "Make {directory} writable, or name another with spill=",
     ),
-    "spill_not_replayed": (
-        "spilled turns of {who} cannot be stored",
-        "Fix this; it is retried",
-    ),
+    "spill_not_replayed": ("spilled turns of {who} cannot be stored", "Fix this; it is retried"),
     "spill_left_behind": (
         "{records} turns were not stored when the store was closed; {lost} of them are lost",
         "The others are on disk, and the next process stores them",
@@ -109,14 +103,8 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "what the workflow {workflow} left open elsewhere could not be closed",
         f"{_LOOK}; a worker retries it",
     ),
-    "lease_not_released": (
-        "a lease could not be released",
-        "It expires after its ttl",
-    ),
-    "leases_not_released": (
-        "{leases} leases could not be released",
-        "They expire after their ttl",
-    ),
+    "lease_not_released": ("a lease could not be released", "It expires after its ttl"),
+    "leases_not_released": ("{leases} leases could not be released", "They expire after their ttl"),
     "replica_not_released": (
         "the volume could not be released",
         "It is free when its lease expires",
@@ -191,7 +179,7 @@ _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", 
 
 
 def fields_of(record: logging.LogRecord) -> dict[str, Any]:
-    """What was logged besides the name of the event."""
+    """Return the fields logged besides the name of the event."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD}
 
 
@@ -201,18 +189,18 @@ class _Fields(dict[str, Any]):
 
 
 def sentence(record: logging.LogRecord) -> str:
-    """One line: what happened, why, what to do, and the names to search for."""
+    """Return one line: what happened, why, what to do, and the names to search for."""
     event, fields = record.getMessage(), fields_of(record)
     what, remedy = SENTENCES.get(event, ("", ""))
     if not what:
-        told = [f"{name}={value!r}" for name, value in fields.items() if value is not None]
-        return " ".join([event, *told])
-    fate, kept = _FATES.get(fields.get("status", ""), ("", ""))
+        pairs = [f"{name}={value!r}" for name, value in fields.items() if value is not None]
+        return " ".join([event, *pairs])
+    fate, advice = _FATES.get(fields.get("status", ""), ("", ""))
     words = _Fields(
         fields,
         who=who(fields),
         fate=fate,
-        remedy=kept,
+        remedy=advice,
         applied=_APPLIED.get(fields.get("applied", ""), ""),
         refused=_REFUSED.get(fields.get("outcome", ""), ""),
     )
@@ -220,12 +208,12 @@ def sentence(record: logging.LogRecord) -> str:
     parts = [what.format_map(words) + (f": {why}" if why else ""), remedy.format_map(words)]
     request = fields.get("correlation_id") or correlation_id()
     named = event if request is None else f"{event}, request {request}"
-    said = ". ".join(part.rstrip(".") for part in parts if part)
-    return " ".join(f"{said}. [{named}]".split())  # whatever an id or error holds: one line
+    text = ". ".join(part.rstrip(".") for part in parts if part)
+    return " ".join(f"{text}. [{named}]".split())  # whatever an id or error holds: one line
 
 
 def who(fields: dict[str, Any]) -> str:
-    """Whom a record is about."""
+    """Return the entity that a record is about, in words."""
     for name in ("thread_id", "workflow", "task", "task_id", "schedule"):
         if name in fields:
             return f"{name.removesuffix('_id')} {fields[name]!r}"
@@ -245,6 +233,6 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         if record.name.partition(".")[0] != "stateward":
             return super().format(record)
-        told = logging.makeLogRecord(vars(record))
-        told.msg, told.args = sentence(record), None
-        return super().format(told)
+        plain = logging.makeLogRecord(vars(record))
+        plain.msg, plain.args = sentence(record), None
+        return super().format(plain)

@@ -39,7 +39,7 @@ ROOT_LOG = logging.getLogger("stateward")
 WRITES_LOG = logging.getLogger("stateward.writes")
 READS_LOG = logging.getLogger("stateward.reads")
 
-LINES = 20  # of one kind that are logged in so many seconds; further ones are counted
+LINES = 20  # of one kind logged in `SECONDS`; further ones are counted
 SECONDS = 60.0
 
 # What a refusal deserves: a fence that was refused means that two believed to hold one lease.
@@ -47,7 +47,7 @@ _LEVELS = {"fenced": logging.WARNING, "key_reused": logging.WARNING, "conflict":
 
 
 def log_write(commit: Commit, operation: str, outcome: Any, seconds: float) -> None:
-    """At DEBUG: a commit was stored; which versions it made."""
+    """Log at DEBUG that a commit was stored, and the versions it made."""
     WRITES_LOG.debug(
         "write_stored", extra=_fields(commit, operation, seconds) | _made(outcome) | _asked(commit)
     )
@@ -56,7 +56,7 @@ def log_write(commit: Commit, operation: str, outcome: Any, seconds: float) -> N
 def log_refusal(
     commit: Commit, operation: str, name: str, outcome: Outcome, seconds: float
 ) -> None:
-    """At INFO or above: a commit was refused; what it expected and what is there."""
+    """Log at INFO or above that a commit was refused, with the expected and the found state."""
     level = _LEVELS.get(name, logging.DEBUG)
     if WRITES_LOG.isEnabledFor(level):
         fields = _fields(commit, operation, seconds) | _asked(commit) | _found(commit, outcome)
@@ -72,7 +72,7 @@ def log_failure(
     seconds: float,
     unlogged: int,
 ) -> None:
-    """At WARNING, one line a call: the store failed, and whether a write may have been stored."""
+    """Log at WARNING, once a call, that the store failed, and if a write may have been stored."""
     op = ops[0]
     write = type(op) is Commit
     logger = WRITES_LOG if write else READS_LOG
@@ -95,10 +95,10 @@ def log_failure(
 
 
 class Sparing:
-    """Which of many lines of one kind are logged: in an outage every call of every user fails.
+    """A limit to lines of one kind: in an outage every call of every user fails.
 
-    The log must not become the next outage. What is left out is counted, and told by the next line
-    that is not.
+    The log must not become the next outage. Lines left out are counted, and the next line that is
+    logged has their number.
     """
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Sparing:
         self._logged = self._left_out = 0
 
     def unlogged(self, now: float) -> int | None:
-        """How many were left out since the last one that was not; None: so is this one."""
+        """Return how many lines were left out since the last one; None: leave this one out, too."""
         with self._lock:
             if now - self._since >= SECONDS:
                 self._since, self._logged = now, 0
@@ -118,7 +118,7 @@ class Sparing:
             return self._take()
 
     def rest(self, now: float) -> int:
-        """How many were left out, once no further ones are: to be told now."""
+        """Return how many lines were left out, once the time for a sum has come; otherwise 0."""
         with self._lock:
             return self._take() if now - self._since >= SECONDS else 0
 
@@ -128,7 +128,7 @@ class Sparing:
 
 
 def log_going_back(entity: Entity, head: Head, before: int) -> None:
-    """At ERROR: the store shows an older state than it has shown before."""
+    """Log at ERROR that the store shows an older state than before."""
     READS_LOG.error(
         "version_backwards",
         extra=_where(entity)
@@ -166,7 +166,7 @@ def _made(outcome: Applied) -> dict[str, Any]:
 
 
 def _asked(commit: Commit) -> dict[str, Any]:
-    """What the writer had read: the versions and stamps that it builds on."""
+    """Return the versions and stamps that the writer had read and builds on."""
     fields: dict[str, Any] = {}
     for check in commit.checks:
         if isinstance(check, LogAt):
@@ -185,7 +185,7 @@ def _asked(commit: Commit) -> dict[str, Any]:
 
 
 def _found(commit: Commit, outcome: Outcome) -> dict[str, Any]:
-    """What is there instead: its version, and the op of whoever made it."""
+    """Return the version and the stamp that are stored instead."""
     if isinstance(outcome, Conflict) and isinstance(outcome.failed, DocumentAt):
         value = outcome.values.get(outcome.failed.name)
         if value is None:
@@ -215,7 +215,7 @@ ROOT_LOG.addHandler(DEFAULT_LOG)
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, event, correlation, and the record's fields.
+    """Formatter of one JSON object a line: time, level, logger, event, correlation, and fields.
 
     handler.setFormatter(stateward.observe.logs.JsonFormatter(replica="a"))
 

@@ -1,4 +1,4 @@
-"""What a store has counted, as plain records, and the Prometheus text of them.
+"""The numbers of a store as plain records, and the Prometheus text of them.
 
 No number here was ever kept by an id: labels are kinds, operations, engines and error types, all of
 which are few.
@@ -29,8 +29,8 @@ Labels = Mapping[str, str]
 class Histogram:
     """Counts by fixed buckets. Any thread may add; reading sees a consistent state.
 
-    Values are put into buckets when there are some, or when somebody looks: to add one takes no
-    lock, and a twentieth of what a bucket takes.
+    Values wait and are put into buckets together, or before a read: to add a value takes no lock,
+    and a twentieth of the time that a bucket takes.
     """
 
     __slots__ = ("_added", "_counts", "_total", "bounds", "lock")
@@ -49,13 +49,13 @@ class Histogram:
                 self.counted_locked()
 
     def add_locked(self, value: float) -> None:
-        """For whoever holds the lock already, to change something else together with it."""
+        """Add a value under the lock, to change something else together with it."""
         self._added.append(value)
         if len(self._added) >= TOGETHER:
             self.counted_locked()
 
     def counted_locked(self) -> tuple[list[int], float]:
-        """The counts and the sum of all values, for whoever holds the lock."""
+        """Return the counts and the sum of all values, under the lock."""
         counts, bounds, values = self._counts[:], self.bounds, self._added[:]
         for value in values:
             counts[bisect_left(bounds, value)] += 1
@@ -102,7 +102,7 @@ class Family(Struct, frozen=True):
 
 
 class Metrics(Struct, frozen=True):
-    """What a store had counted at one moment: plain data, good for JSON."""
+    """The numbers of a store at one moment: plain data, good for JSON."""
 
     at: float
     families: list[Family]
@@ -122,7 +122,7 @@ class Metrics(Struct, frozen=True):
         return plain + sum(d.count for d in family.distributions if wanted <= d.labels.items())
 
     def distribution(self, name: str, **labels: str) -> Distribution:
-        """All distributions of a family that have these labels, added up."""
+        """Return the sum of all distributions of a family that have these labels."""
         family, wanted = self.family(name), labels.items()
         return add_up([d for d in family.distributions if wanted <= d.labels.items()], labels)
 
@@ -134,7 +134,7 @@ class Metrics(Struct, frozen=True):
 def distribution(
     labels: Labels, bounds: tuple[float, ...], counts: list[int], total: float
 ) -> Distribution:
-    """With its percentiles."""
+    """Return a distribution with its percentiles."""
     return Distribution(
         labels=dict(labels),
         count=sum(counts),
@@ -156,18 +156,18 @@ def add_up(parts: Sequence[Distribution], labels: Labels) -> Distribution:
 
 
 def quantile(bounds: Sequence[float], counts: Sequence[int], q: float) -> float | None:
-    """Where the `q`-th part of all values ends, by straight lines within buckets; None: no values.
+    """Return where the `q`-th part of all values ends, by straight lines within buckets.
 
-    What lies above every bound counts as the highest one.
+    None: there are no values. What lies above every bound counts as the highest one.
     """
-    wanted = q * sum(counts)
-    if not wanted:
+    rank = q * sum(counts)
+    if not rank:
         return None
     below = 0
     for at, count in enumerate(counts[:-1]):
-        if count and below + count >= wanted:
+        if count and below + count >= rank:
             low = bounds[at - 1] if at else 0.0
-            return low + (bounds[at] - low) * (wanted - below) / count
+            return low + (bounds[at] - low) * (rank - below) / count
         below += count
     return bounds[-1]
 

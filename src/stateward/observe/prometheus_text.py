@@ -1,4 +1,4 @@
-"""Prometheus' text format, read: what a metrics endpoint says, ours or anybody's."""
+"""A reader of Prometheus' text format, from our metrics endpoint or any other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LABEL = re.compile(r'\b(\w+)="((?:[^"\\]|\\.)*)"')
 
 
 class TextSample(NamedTuple):
-    """One line of it."""
+    """One line of the text."""
 
     name: str
     labels: dict[str, str]
@@ -21,7 +21,7 @@ class TextSample(NamedTuple):
 
 
 def parse_text(text: str) -> list[TextSample]:
-    """Every sample; what is none is passed over."""
+    """Return every sample; lines that are none are skipped."""
     samples = []
     for match in map(_LINE.match, text.splitlines()):
         if match is not None:
@@ -36,7 +36,7 @@ def parse_text(text: str) -> list[TextSample]:
 def percentiles(
     samples: Sequence[TextSample], histogram: str
 ) -> tuple[int, dict[int, float | None]]:
-    """How many values a histogram holds, all series together, and its p50, p95 and p99."""
+    """Return the number of values in all series of a histogram, and its p50, p95 and p99."""
     below: dict[float, float] = {}
     for name, labels, value in samples:
         if name == f"{histogram}_bucket" and "le" in labels:

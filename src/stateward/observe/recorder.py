@@ -1,8 +1,8 @@
-"""What is noted of every operation on one engine. No I/O, and a microsecond or two.
+"""The record of every operation on one engine. No I/O, and a microsecond or two.
 
-Labels are the kinds of state (bounded here, whoever invents them), the operations and outcomes of
-`ops.py`, and the names of our own errors. An id or a name is never one, and a namespace only where
-a store has several tenants: see `tenants.py`.
+Labels are the kinds of state (bounded here, as users invent them), the operations and outcomes of
+`ops.py`, and the names of our own errors. An id or a name is never a label, and a namespace only
+where a store has several tenants: see `tenants.py`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ Tracing = Callable[[str, Sequence[Op]], AbstractContextManager[Any]]
 
 
 class Series:
-    """All that is counted for one kind of state and one operation.
+    """The counts of one kind of state and one operation.
 
     A count and the outcome that it belongs to change together. Otherwise what is computed from
     both could shrink for a moment, which to Prometheus is a restart.
@@ -143,13 +143,13 @@ class Recorder:
         self,
         ops: Sequence[Op],
         outcomes: Sequence[Outcome],
-        known: Sequence[int],
+        commits: Sequence[int],
         seconds: float,
         now: float,
     ) -> None:
-        """All of these were answered, after so many seconds; `known` as `Consistency` said."""
+        """Count answered operations; `commits` is from `Consistency.commits_of` before the call."""
         consistency, tenants = self.consistency, self._tenants
-        for op, outcome, before in zip(ops, outcomes, known, strict=True):
+        for op, outcome, before in zip(ops, outcomes, commits, strict=True):
             series = self._of(op)
             if tenants.active:
                 tenants.answered(op, outcome)
@@ -169,8 +169,8 @@ class Recorder:
             elif kind is Listed:
                 series.duration.add(seconds)
                 if op.due:  # type: ignore[union-attr]
-                    for found in outcome.entities:  # type: ignore[union-attr]
-                        consistency.see(found.entity, found.head)
+                    for listed in outcome.entities:  # type: ignore[union-attr]
+                        consistency.see(listed.entity, listed.head)
             elif kind is Swept:
                 series.duration.add(seconds)
             else:
@@ -183,7 +183,7 @@ class Recorder:
             self.consistency.granted(op.entity, applied, series.kind)
 
     def failed(self, ops: Sequence[Op], error: BaseException, seconds: float, now: float) -> None:
-        """The engine failed, or the caller did not wait for the answer."""
+        """Count operations whose engine failed, or whose caller did not wait for the answer."""
         name = _name(error)
         unknown = isinstance(error, StoreUnavailable) and error.applied == "unknown"
         operations = []
@@ -255,7 +255,7 @@ class Recorder:
         log_refusal(op, series.operation, name, outcome, seconds)
 
     def _suppressed(self, op: Op, series: Series, name: str, outcome: Any, seconds: float) -> None:
-        """A failure that the caller was spared is one all the same; who spares it also logs it."""
+        """Count a failure that was not raised; the layer that suppressed it has logged it."""
         error: StoreUnavailable = outcome.error
         series.refused(name, seconds, spared=_name(error))
         assert type(op) is Commit
@@ -266,7 +266,7 @@ class Recorder:
 
 
 def operation_of(op: Op) -> str:
-    """What people call it."""
+    """Return the name of an operation in words that people use."""
     if type(op) is Commit:
         first = type(op.writes[0])
         if NOWHERE in op.checks:
@@ -284,7 +284,7 @@ def operation_of(op: Op) -> str:
 
 
 def _is_recorded(writes: tuple[Write, ...]) -> bool:
-    """A document, and the record of it in its history."""
+    """Return whether the writes are a document and the record of it in its history."""
     return len(writes) == 2 and type(writes[0]) in (Put, Delete) and type(writes[1]) is Append
 
 
@@ -293,7 +293,7 @@ def name_of(write: type) -> str:
 
 
 def _name(error: BaseException) -> str:
-    """What an error is counted as: those that are not ours have no bounded set of names."""
+    """Return the name that an error is counted by: only our own have a bounded set of names."""
     if isinstance(error, StatewardError):
         return type(error).__name__
     return "Exception" if isinstance(error, Exception) else "Cancelled"

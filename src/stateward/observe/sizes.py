@@ -1,4 +1,4 @@
-"""How large a store is, how fast it grows, and when it will be full."""
+"""Size and growth of a store, and when it will be full."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SizeSample(Struct, frozen=True):
 
 
 class SizeGrowth(Struct, frozen=True):
-    """What the looks so far say. Whatever is not known yet is None."""
+    """The growth of a store by the looks so far. Numbers not yet known are None."""
 
     bytes: int | None
     rows: int | None
@@ -62,35 +62,36 @@ class Sizes:
         try:
             self._engine.open()
             try:
-                said = self._engine.describe()
+                description = self._engine.describe()
             finally:
                 self._engine.close()
         except StatewardError as error:
             logger.info("storage_not_read", extra={"error": type(error).__name__})
             return
-        self.note(said)
+        self.note(description)
 
-    def note(self, said: Description) -> None:
-        """The store has said this of itself just now."""
+    def note(self, description: Description) -> None:
+        """Keep a description that the store has just given of itself."""
         with self._lock:
             now = self._world.monotonic()
-            self._latest, self._at = said, now
-            if said.bytes is None:
+            self._latest, self._at = description, now
+            if description.bytes is None:
                 return
             if len(self._looks) > 1 and now - self._looks[-2].at < APART:
                 self._looks.pop()  # the newest one is always kept, the others stand apart
-            self._looks.append(SizeSample(now, said.bytes))
+            self._looks.append(SizeSample(now, description.bytes))
 
     def growth(self) -> SizeGrowth | None:
-        """None: the store has not been looked at yet."""
+        """Return the growth so far; None: the store has not been looked at yet."""
         with self._lock:
-            said, looks = self._latest, list(self._looks)
-        if said is None:
+            latest, looks = self._latest, list(self._looks)
+        if latest is None:
             return None
         a_day = None
         if len(looks) > 1 and looks[-1].at - looks[0].at >= SOONEST:
             a_day = (looks[-1].bytes - looks[0].bytes) / (looks[-1].at - looks[0].at) * DAY
         days = None
-        if a_day is not None and a_day > 0 and said.capacity is not None and said.bytes is not None:
-            days = max(0.0, said.capacity - said.bytes) / a_day
-        return SizeGrowth(said.bytes, said.rows, said.capacity, a_day, days)
+        size, capacity = latest.bytes, latest.capacity
+        if a_day is not None and a_day > 0 and capacity is not None and size is not None:
+            days = max(0.0, capacity - size) / a_day
+        return SizeGrowth(size, latest.rows, capacity, a_day, days)

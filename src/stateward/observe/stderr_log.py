@@ -1,7 +1,7 @@
 """Warnings on standard error, for as long as the application logs nowhere.
 
 Python itself would print the bare name of an event. In an outage every call fails: the first of a
-kind is told in full, and those that follow are counted and summed up every ten seconds.
+kind is printed in full, and those that follow are counted and summed up every ten seconds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from stateward.observe.log_text import fields_of, sentence
 
 SECONDS = 10.0
-NAMED = 3  # of those that a sum is about
+NAMED = 3  # ids named in the sum of repeated lines
 
 # What failed is raised too: that is left to those who configure a log.
 RAISED = ("stateward.reads", "stateward.writes")
@@ -25,7 +25,7 @@ OVER = ("breaker_closed", "store_reached", "alarm_cleared")
 
 
 class Repeats:
-    """Those of one kind since a line told of them."""
+    """Records of one kind since the last line about them."""
 
     def __init__(self, since: float) -> None:
         self.since = since
@@ -57,7 +57,7 @@ class StderrLog(logging.Handler):
             self._say(sentence(record))
 
     def count(self, event: str, id_: str) -> None:
-        """One of many, of which no record was made."""
+        """Count one of many events for which no record was made."""
         self.acquire()
         try:
             if event in self._repeats:
@@ -102,7 +102,7 @@ class StderrLog(logging.Handler):
 
 
 def is_configured(logger: logging.Logger | None) -> bool:
-    """Whether the application itself has said where this is to be logged."""
+    """Return whether the application itself has configured where this is logged."""
     while logger is not None:
         if any(not isinstance(handler, StderrLog) for handler in logger.handlers):
             return True

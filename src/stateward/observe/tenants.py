@@ -1,4 +1,4 @@
-"""What is counted for each tenant of a store that has several: see `Store.within`.
+"""The counts of each tenant of a store that has several: see `Store.within`.
 
 Tenants have no end, series must have one. The first to come get their own name, and later ones
 if they are busy; the rest are counted together. A name is kept for good: a number that fell would
@@ -37,14 +37,14 @@ class Tenants:
     """The numbers of all tenants of a store, none before it is `active`. Any thread may count."""
 
     def __init__(self) -> None:
-        self.active = False  # whether there are several tenants
+        self.active = False  # True if there are several tenants
         self._lock = threading.Lock()
         self._named: dict[str, Counter[str]] = {}  # by namespace
         self._other: Counter[str] = Counter()
         self._candidates: Counter[str] = Counter()
 
     def count(self, namespace: str, *events: str, appended: int = 0) -> None:
-        """These have happened to a tenant, and so many bytes were appended."""
+        """Count these events of a tenant, and the bytes that were appended."""
         if not self.active:
             return
         with self._lock:
@@ -56,7 +56,7 @@ class Tenants:
             numbers[BYTES] += appended
 
     def answered(self, op: Op, outcome: Any) -> None:
-        """The store has answered; or an append was suppressed."""
+        """Count an answer of the store, or a suppressed append."""
         if type(op) is Commit and type(op.writes[0]) is Append:
             namespace, kind = op.entity[0], type(outcome).__name__
             if type(outcome) is Applied:
@@ -71,13 +71,13 @@ class Tenants:
             self.count(op.entity[0], "load")
 
     def failed(self, ops: Sequence[Op]) -> None:
-        """The store has not answered these."""
+        """Count operations that the store has not answered."""
         for op in ops:
             if isinstance(op, Commit | Fetch):
                 self.count(op.entity[0], "failure")
 
     def read(self) -> Iterator[TenantReading]:
-        """Everything, as it is exported: tenants whose labels are the same are one."""
+        """Return all counts as exported: tenants whose labels are the same become one."""
         with self._lock:
             named = [(label_of(name), numbers.copy()) for name, numbers in self._named.items()]
             other = self._other.copy()
@@ -89,7 +89,7 @@ class Tenants:
                 yield TenantReading(label, event, numbers[event])
 
     def _choose(self, namespace: str) -> Counter[str]:
-        """Where a tenant without a name is counted."""
+        """Return the counter for a tenant that has no name of its own yet."""
         if len(self._named) >= FIRST:
             if len(self._candidates) >= CANDIDATES and namespace not in self._candidates:
                 self._candidates.clear()
@@ -101,7 +101,7 @@ class Tenants:
 
 
 def label_of(namespace: str) -> str:
-    """As a label: no system for metrics may take a part of a name for anything else."""
+    """Return the namespace as a label, without characters that systems for metrics interpret."""
     return "".join(c if c.isalnum() or c in "_.@/-" else "_" for c in namespace)[:LONGEST]
 
 

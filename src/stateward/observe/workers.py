@@ -1,11 +1,11 @@
 """The metrics of all workers of a host, as one: each keeps a small file in a folder they share.
 
 A file is replaced whole, once a second and before its worker answers a scrape. Its lock belongs to
-the worker's process: whoever gets the lock knows that the process has ended, however that was.
+the worker's process: a process that gets the lock knows that the worker has ended, in any way.
 What ended workers have counted is added up in one file, so that the folder stays small.
 
-A scrape tells only what is in files. So no sum ever falls, whichever worker answers and whichever
-is killed: to Prometheus that would be a restart.
+A scrape reports only figures from files. So no sum ever falls, whichever worker answers or is
+killed: Prometheus would take a lower sum for a restart.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ENV = "STATEWARD_METRICS"
 EVERY = 1.0  # seconds between two writes: what a kill may lose
 SUFFIX, NEW = ".metrics", ".new"
 ENDED, MERGE = "ended", "ended.lock"
-TENANTS = 200  # of ended workers that are told apart
+TENANTS = 200  # of ended workers with figures of their own
 REMEMBERED = 256  # ended workers that are named for readers who have read their own files
 
 Key = frozenset[tuple[str, str]]
@@ -44,16 +44,16 @@ logger = logging.getLogger("stateward.observe.workers")
 
 
 def chosen_folder(metrics: bool | str | os.PathLike[str]) -> str | None:
-    """What the argument `metrics` of `open` means; None: each process counts for itself."""
-    given: object = os.environ.get(ENV) or False if metrics is True else metrics
-    if given is False:
+    """Return the meaning of the argument `metrics` of `open`; None: each process by itself."""
+    choice: object = os.environ.get(ENV) or False if metrics is True else metrics
+    if choice is False:
         return None
-    if not isinstance(given, str | os.PathLike) or not os.fspath(given):
+    if not isinstance(choice, str | os.PathLike) or not os.fspath(choice):
         raise InvalidInput(
             "metrics is True, False (count nothing), or a folder in which all workers of this "
-            f"host keep their numbers, not {given!r}"
+            f"host keep their numbers, not {choice!r}"
         )
-    folder = os.path.abspath(os.fspath(given))
+    folder = os.path.abspath(os.fspath(choice))
     if is_open_to_all(folder):
         raise InvalidInput(
             f"{folder!r} is writable by everyone, so its numbers may be forged: chmod o-w it, or "
@@ -63,14 +63,14 @@ def chosen_folder(metrics: bool | str | os.PathLike[str]) -> str | None:
 
 
 class Tally(Struct, frozen=True):
-    """What a file says: of one worker, or of all that have ended."""
+    """The contents of a file: of one worker, or of all that have ended."""
 
     families: list[Family]
-    workers: list[str] = []  # that have ended and are in it, those of late at least
+    workers: list[str] = []  # ended workers in these sums, at least the recent ones
 
 
 class Sighting(NamedTuple):
-    """What another worker's file says, without gauges if it has ended."""
+    """The contents of another worker's file, without gauges if it has ended."""
 
     tally: Tally
     has_ended: bool
@@ -81,7 +81,7 @@ _decoder = msgspec.json.Decoder(Tally)
 
 
 class Workers:
-    """One store among those that share a folder. Any thread may call any method."""
+    """One store's share of the folder of several workers. Any thread may call any method."""
 
     def __init__(self, folder: str, snapshot: Callable[[], Metrics], world: World) -> None:
         self._folder = folder
@@ -89,7 +89,7 @@ class Workers:
         self._world = world
         self._lock = threading.Lock()  # over all that follows, and the order of writes
         self._ticker: Ticker | None = None
-        self._name = ""  # of our file; "": there is none yet, or not any more
+        self._name = ""  # of our file; "" before it exists and after it is gone
         self._descriptor = -1  # holds the lock of what was written last
         self._written = b""
         self._failed = False
@@ -103,14 +103,14 @@ class Workers:
                 _begun.add(self)
 
     def overall(self) -> Metrics:
-        """What all workers have counted, and how things stand with those that live. Blocks."""
+        """Return the counts of all workers, and the gauges of those that live. Blocks."""
         with self._lock:
             name = self._name
             now = self._write() if name else self._snapshot()
         own = now.families if name else [Family(f.name, f.type, f.help) for f in now.families]
         others = self._others(name)
         ended = self._merge(others)
-        further = [found.tally for at, found in others.items() if at not in ended.workers]
+        further = [other.tally for at, other in others.items() if at not in ended.workers]
         return Metrics(now.at, add_together([own, *(t.families for t in (*further, ended))]))
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ class Workers:
             ticker.stop()
 
     def forked(self) -> None:
-        """In a child: file and thread are the parent's, whose lock must not outlive it here."""
+        """Let go of the parent's file and thread in a child, where its lock must not outlive it."""
         self._lock = threading.Lock()
         self._ticker = None
         self._forget()
@@ -180,17 +180,17 @@ class Workers:
             self._complain(error)
             return {}
         read = {n: self._read(n) for n in names if n.endswith(SUFFIX) and n != own}
-        return {name: found for name, found in read.items() if found is not None}
+        return {name: sighting for name, sighting in read.items() if sighting is not None}
 
     def _read(self, name: str) -> Sighting | None:
-        """None: it is not there, or not any more."""
+        """Read a worker's file; None: it is not there, or not any more."""
         path, data, has_ended = self._path(name), b"", False
         try:
             while not data:
                 with _opened(path, os.O_RDWR) as descriptor:
                     has_ended = lock(descriptor)
                     if has_ended and os.fstat(descriptor).st_nlink == 0:
-                        continue  # it was replaced before we asked for its lock
+                        continue  # replaced before we asked for its lock
                     with open(descriptor, "rb", closefd=False) as file:
                         data = file.read() or b"empty"
             tally = _decoder.decode(data)
@@ -204,12 +204,12 @@ class Workers:
         return Sighting(tally, has_ended)
 
     def _merge(self, others: dict[str, Sighting]) -> Tally:
-        """Add those that have ended to their one file; returns what that says.
+        """Add the workers that have ended to their one file, and return its contents.
 
-        It is read after the others, and names whom it has of late: so no one is counted twice or
-        missed, though others merge at the same time, or are killed while they do.
+        That file is read after the others, and names the workers added of late: so none is counted
+        twice or missed, though others merge at the same time, or are killed while they do.
         """
-        gone = {name: found.tally for name, found in others.items() if found.has_ended}
+        gone = {name: other.tally for name, other in others.items() if other.has_ended}
         if gone:
             try:
                 with _opened(self._path(MERGE), os.O_RDWR | os.O_CREAT) as merging:
@@ -217,21 +217,23 @@ class Workers:
                         self._add_to_ended(gone)
             except OSError as error:
                 self._complain(error)
-        found = self._read(ENDED)
-        return Tally([]) if found is None else found.tally
+        return self._read_ended()
 
-    def _add_to_ended(self, gone: dict[str, Tally]) -> None:
-        found = self._read(ENDED)
-        ended = Tally([]) if found is None else found.tally
-        there = {name for name in (*gone, *ended.workers) if os.path.exists(self._path(name))}
-        new = [name for name in gone if name in there and name not in ended.workers]
+    def _read_ended(self) -> Tally:
+        sighting = self._read(ENDED)
+        return Tally([]) if sighting is None else sighting.tally
+
+    def _add_to_ended(self, tallies: dict[str, Tally]) -> None:
+        ended = self._read_ended()
+        there = {name for name in (*tallies, *ended.workers) if os.path.exists(self._path(name))}
+        new = [name for name in tallies if name in there and name not in ended.workers]
         if new:
-            known = [name for name in ended.workers[:-REMEMBERED] if name in there]
-            workers = [*known, *ended.workers[-REMEMBERED:], *new]
-            families = add_together([ended.families, *(gone[name].families for name in new)])
+            older = [name for name in ended.workers[:-REMEMBERED] if name in there]
+            workers = [*older, *ended.workers[-REMEMBERED:], *new]
+            families = add_together([ended.families, *(tallies[name].families for name in new)])
             families = with_few_tenants(families)
             os.close(_replace(self._path(ENDED), _encoder.encode(Tally(families, workers))))
-        for name in gone:
+        for name in tallies:
             for left in (name, name + NEW):
                 with suppress(FileNotFoundError):
                     os.unlink(self._path(left))
@@ -246,10 +248,10 @@ def add_together(parts: Iterable[list[Family]]) -> list[Family]:
         name = described.setdefault(family.name, family).name
         for sample in family.samples:
             samples[name].setdefault(frozenset(sample.labels.items()), []).append(sample)
-        for found in family.distributions:
-            same = series[name].setdefault(frozenset(found.labels.items()), [])
-            if not same or same[0].bounds == found.bounds:  # others are another release's
-                same.append(found)
+        for part in family.distributions:
+            same = series[name].setdefault(frozenset(part.labels.items()), [])
+            if not same or same[0].bounds == part.bounds:  # other bounds come from another release
+                same.append(part)
     return [
         Family(
             name,
@@ -263,13 +265,13 @@ def add_together(parts: Iterable[list[Family]]) -> list[Family]:
 
 
 def with_few_tenants(families: list[Family]) -> list[Family]:
-    """Without the names of all but the first tenants: with each worker others may be named."""
-    seen = dict.fromkeys(s.labels["tenant"] for f in families for s in f.samples if _is_tenants(s))
-    kept = set(list(seen)[:TENANTS])
-    if len(kept) == len(seen):
+    """Leave out the names of all but the first tenants, as every worker may name others."""
+    names = dict.fromkeys(s.labels["tenant"] for f in families for s in f.samples if _is_tenants(s))
+    first = set(list(names)[:TENANTS])
+    if len(first) == len(names):
         return families
     bounded = [
-        Family(f.name, f.type, f.help, [_unnamed(s, kept) for s in f.samples], f.distributions)
+        Family(f.name, f.type, f.help, [_unnamed(s, first) for s in f.samples], f.distributions)
         for f in families
     ]
     return add_together([bounded])
@@ -279,8 +281,8 @@ def _is_tenants(sample: Sample) -> bool:
     return "tenant" in sample.labels
 
 
-def _unnamed(sample: Sample, kept: set[str]) -> Sample:
-    if not _is_tenants(sample) or sample.labels["tenant"] in kept:
+def _unnamed(sample: Sample, named: set[str]) -> Sample:
+    if not _is_tenants(sample) or sample.labels["tenant"] in named:
         return sample
     return Sample({**sample.labels, "tenant": OTHER}, sample.value)
 
@@ -326,7 +328,7 @@ def _forked() -> None:
 
 
 def _exited() -> None:
-    """For stores that no one has closed."""
+    """Close the stores that no one has closed."""
     for workers in list(_begun):
         workers.close()
 

@@ -40,10 +40,10 @@ def replica_names(replicas: Replicas) -> tuple[str, ...]:
     """The names of all replicas as of now, in their own order."""
     if type(replicas) is Names:
         return replicas  # checked before
-    given = replicas() if callable(replicas) else replicas
-    if isinstance(given, str):
-        raise InvalidInput(f"replicas= is a list of names, not the text {given!r}")
-    names = Names(sorted({check_id(name, "the name of a replica") for name in given}))
+    listed = replicas() if callable(replicas) else replicas
+    if isinstance(listed, str):
+        raise InvalidInput(f"replicas= is a list of names, not the text {listed!r}")
+    names = Names(sorted({check_id(name, "the name of a replica") for name in listed}))
     if not names:
         raise InvalidInput(
             "replicas= is empty; it has the names of all replicas, this one included"

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from stateward.codec import decode
 from stateward.errors import NotLaidOut, StoreUnavailable, WrongReplica
 from stateward.kinds import LAYOUT, REPLICA, UNROUTED, routed_by
-from stateward.layers.layer import Execute
+from stateward.layers.layer import Execute, Way
 from stateward.layers.leases.renewal import Renewals
 from stateward.ops import (
     Acquire,
@@ -50,15 +50,14 @@ _owner = lru_cache(maxsize=4096)(route)  # a conversation is asked for again and
 
 
 class Residence:
-    """One replica's right to its own volume. Also what holds the lease that says so."""
+    """One replica's right to its own volume, and the holder of the lease that proves it."""
 
     ttl = TTL
     keeps_due = False
 
     def __init__(
         self,
-        below: Execute,
-        append: Execute,
+        below: Way,
         renewals: Renewals,
         namespace: str,
         replica: str,
@@ -70,8 +69,7 @@ class Residence:
         self.token = 0
         self.nonce = ""
         self._replicas = replicas
-        self._execute = below
-        self._append = append
+        self._below = below
         self._renewals = renewals
         self._world = world
         self._lock = threading.Lock()
@@ -85,11 +83,11 @@ class Residence:
         Listings show what lives here. Raises `NotLaidOut` while the volume is laid out for
         another list of replicas, or is being rebalanced.
         """
-        return await self._serve(self._execute, ops, deadline)
+        return await self._serve(self._below.execute, ops, deadline)
 
     async def append(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
-        """The same for an append that may be kept locally."""
-        return await self._serve(self._append, ops, deadline)
+        """Execute an append whose messages may be spilled, as `execute` does."""
+        return await self._serve(self._below.append, ops, deadline)
 
     async def _serve(
         self, below: Execute, ops: Sequence[Op], deadline: float | None
@@ -148,7 +146,7 @@ class Residence:
     # --- moving in and out ----------------------------------------------------------
 
     async def _move_in(self, names: tuple[str, ...]) -> None:
-        """Be seen, then look once more: whoever rebalances looks for us after it has said so."""
+        """Take the lease between two looks: a rebalance marks the layout, then looks for leases."""
         await self._look(names)
         await self._be_present()
         await self._look(names)
@@ -157,7 +155,7 @@ class Residence:
     async def _look(self, names: tuple[str, ...]) -> None:
         """Raise unless the volume is laid out for these names and for nothing else."""
         layout = Entity(self.entity.namespace, LAYOUT, LAYOUT)
-        fetched = (await self._execute((Fetch(layout, documents=(LAYOUT,)),)))[0]
+        fetched = (await self._below.execute((Fetch(layout, documents=(LAYOUT,)),)))[0]
         assert isinstance(fetched, Fetched)
         recorded: Any = None
         if LAYOUT in fetched.documents:
@@ -183,7 +181,7 @@ class Residence:
         asked = self._world.monotonic()
         acquire = Acquire(self.nonce, TTL, f"{self.replica} ({self._world.name()})")
         commit = Commit(self.entity, self._world.new_id(), (acquire,), retain=2 * TTL)
-        outcome = (await self._execute((commit,)))[0]
+        outcome = (await self._below.execute((commit,)))[0]
         first = outcome.first if isinstance(outcome, Duplicate) else outcome
         assert isinstance(first, Applied)
         assert first.lease is not None
@@ -198,7 +196,7 @@ class Residence:
         self._deadline = -inf
         self._renewals.remove(self)
         try:
-            await self._execute((Commit(self.entity, self._world.new_id(), (Drop(),)),))
+            await self._below.execute((Commit(self.entity, self._world.new_id(), (Drop(),)),))
         except StoreUnavailable as error:  # the ttl does it
             logger.warning("replica_not_released", extra={"error": type(error).__name__})
 

@@ -1,4 +1,4 @@
-"""One exchange of HTTP/1.1, without any I/O: what is read of an answer, and what it means."""
+"""One exchange of HTTP/1.1 without any I/O: how an answer is read, and what it means."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 
 
 class Garbled(Exception):
-    """What came is not HTTP/1.1."""
+    """An answer that is not HTTP/1.1."""
 
 
 class Incoming:
@@ -36,7 +36,7 @@ class Incoming:
         self._wanted = next(self._plan)
 
     def take(self, data: bytes) -> Answer | None:
-        """What has come (b"": the connection's end); the answer, if that makes it whole."""
+        """Take data that has arrived (b"": the end); return the answer once it is whole."""
         buffer = self._buffer
         buffer += data
         self.begun = True
@@ -62,11 +62,11 @@ class Incoming:
 
 
 def _answer() -> Generator[int, bytes, Answer]:
-    """A plan: yields how much it wants to read next, is sent that, and returns the answer."""
+    """Plan the read of an answer: yield the size to read next, and return the answer."""
     first: list[bytes] = []
     headers: dict[bytes, bytes] = {}
     status = 100
-    while status < 200:  # those are only announcements
+    while status < 200:  # 1xx answers only announce the real one
         first = (yield LINE).split(None, 2)
         if len(first) < 2 or not first[0].startswith(b"HTTP/1.") or not first[1].isdigit():
             raise Garbled("the first line is not HTTP/1.1")

@@ -35,11 +35,11 @@ class Connection:
             raise unreachable(error, service.name) from error
 
     def is_stale(self) -> bool:
-        """Whether the service closed it, or said what nobody asked for, while it was idle."""
+        """Return True if the service closed the idle connection, or sent something unasked."""
         return self._socket is None or bool(select.select([self._socket], [], [], 0)[0])
 
     def ask(self, what: str, body: Body, deadline: float) -> Answer:
-        """One exchange; the connection ends if it fails."""
+        """Send one request and return the answer; a failure ends the connection."""
         assert self._socket is not None, "connect() comes first"
         incoming = Incoming()
         answer = None

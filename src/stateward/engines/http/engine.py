@@ -6,9 +6,8 @@ is carried to its end all the same. What is tried again is harmless: a commit ca
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -17,6 +16,7 @@ from stateward.engines.http.answer import Answer
 from stateward.engines.http.connection import Connection
 from stateward.engines.http.failures import Unanswered
 from stateward.engines.http.settings import Endpoint, parse_service
+from stateward.engines.own_tasks import OwnTasks
 from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
@@ -62,7 +62,7 @@ class HttpEngine:
         self._is_open = False
         self._idle: list[Connection] = []  # the last used on top
         self._waiting: set[Connection] = set()
-        self._tasks: set[asyncio.Task[Any]] = set()  # async only
+        self._tasks = OwnTasks()  # async only
 
     async def open(self) -> None:
         facts = await self._facts()
@@ -75,12 +75,7 @@ class HttpEngine:
 
     async def close(self) -> None:
         self._is_open = False
-        # async only: begin
-        loop = asyncio.get_running_loop()
-        while mine := [task for task in self._tasks if task.get_loop() is loop]:
-            await asyncio.wait(mine)
-        self._tasks.clear()  # those of an event loop that has ended will not go on
-        # async only: end
+        await self._tasks.finish()  # async only
         for waiting in list(self._waiting):
             waiting.drop()
         while self._idle:
@@ -92,12 +87,12 @@ class HttpEngine:
         within = None if deadline is None else max(0.0, self._service.left(deadline))
         body = encode(ExecuteBody(tuple(ops), within))
         end = self._service.deadline(deadline)
-        answer = await self._own(self._ask(f"POST {EXECUTE}", body, end))  # async only
+        answer = await self._tasks.run(self._ask(f"POST {EXECUTE}", body, end))  # async only
         # sync only: answer = self._ask(f"POST {EXECUTE}", body, end)
         return self._decoded(answer, OUTCOMES)
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        """The service answers when there is news. It may answer earlier, too."""
+        """Wait until the service answers, which it does on a change, or earlier."""
         body = encode(WaitBody(tuple(cursors.items()), timeout))
         end = self._service.world.monotonic() + timeout + self._service.timeout
         connection = await self._connected(end)
@@ -115,7 +110,7 @@ class HttpEngine:
             raise failure_of(answer.status, answer.body, self._service.name)
 
     async def migrate(self) -> Sequence[str]:
-        """Nothing: the service sees to its store itself."""
+        """Do nothing: the service migrates its own store."""
         return ()
 
     async def describe(self) -> Description:
@@ -139,37 +134,38 @@ class HttpEngine:
 
     async def _facts(self) -> StoreFacts:
         end = self._service.deadline(None)
-        answer = await self._own(self._ask(f"GET {STORE}", Body(b"", MSGPACK), end))  # async only
-        # sync only: answer = self._ask(f"GET {STORE}", Body(b"", MSGPACK), end)
+        nothing = Body(b"", MSGPACK)
+        answer = await self._tasks.run(self._ask(f"GET {STORE}", nothing, end))  # async only
+        # sync only: answer = self._ask(f"GET {STORE}", nothing, end)
         return self._decoded(answer, FACTS)
 
     async def _ask(self, what: str, body: Body, deadline: float) -> Answer:
-        """One exchange; once more for each idle connection that turns out to be of no more use."""
-        tried = False
+        """Exchange one request; repeat for each idle connection that turns out to be closed."""
+        is_retry = False
         while True:
             reused = self._top()
             try:
                 connection = reused or await self._connected(deadline)
             except StoreUnavailable as error:
-                if tried:
-                    error.applied = "unknown"  # what was sent before this may have arrived
+                if is_retry:
+                    error.applied = "unknown"  # an earlier request may have arrived
                 raise
             try:
                 answer = await connection.ask(what, body, deadline)
             except BaseException as error:
                 connection.drop()
                 if reused is not None and isinstance(error, Unanswered):
-                    tried = True
+                    is_retry = True
                     continue
                 raise
             if answer.status == 401 and reused is not None and self._service.login is not None:
-                connection.drop()  # what it logged in with has expired: a new one asks for more
+                connection.drop()  # expired credentials: a new connection asks for others
                 continue
             if answer.last or not self._is_open or len(self._idle) >= IDLE:
                 connection.drop()
             else:
                 self._idle.append(connection)
-            return answer._replace(tried=tried)
+            return answer._replace(tried=is_retry)
 
     def _top(self) -> Connection | None:
         while self._idle:
@@ -206,22 +202,7 @@ class HttpEngine:
                 applied="unknown",
             ) from error
 
-    # async only: begin
-    async def _own(self, work: Coroutine[Any, Any, T]) -> T:
-        """Work that goes on though its caller may be cancelled."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return await asyncio.shield(task)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waited was told; if nobody waits, nobody is to be told
-
-    # async only: end
-
 
 def create(url: EngineURL, world: World) -> HttpEngine:
-    """https://KEY@host, or http:// on this machine. The options are in `settings.py`."""
+    """Create the engine for https://KEY@host or local http://; `settings.py` has the options."""
     return HttpEngine(parse_service(url, world))

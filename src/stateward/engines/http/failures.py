@@ -1,4 +1,4 @@
-"""What goes wrong on the way to the service, with what became of the write."""
+"""Failures on the way to the service, with what became of the write."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Unanswered(StoreUnavailable):
 
 
 def unreachable(error: BaseException, service: str) -> StoreUnavailable:
-    """No connection: nothing was sent."""
+    """Return the error of a connection that failed: nothing was sent."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return AccessRefused(
             f"{service}: its certificate is not accepted ({error.verify_message}). It must be made "
@@ -28,7 +28,7 @@ def unreachable(error: BaseException, service: str) -> StoreUnavailable:
 
 
 def lost(error: BaseException, service: str, *, begun: bool) -> StoreUnavailable:
-    """The connection broke, or no answer came in time: the request may have arrived."""
+    """Return the error of a lost answer: the request may have arrived."""
     if isinstance(error, TimeoutError):
         return StoreUnavailable(f"{service} did not answer in time", applied="unknown")
     kind = StoreUnavailable if begun else Unanswered

@@ -1,4 +1,4 @@
-"""Which service a URL means, and how it is to be spoken to. No I/O here."""
+"""Settings of the service that a URL names, and how to talk to that service. No I/O here."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PORTS = {"http": 80, "https": 443}
 
 
 class Endpoint(Struct, frozen=True):
-    """Where the service is, and who asks it."""
+    """Address of the service, and the credentials to use there."""
 
     name: str  # for messages: without the key
     host: str
@@ -37,12 +37,12 @@ class Endpoint(Struct, frozen=True):
         return f"Endpoint({self.name!r})"
 
     def deadline(self, asked: float | None) -> float:
-        """Until when an exchange may take."""
+        """Return the time by which an exchange must end."""
         end = self.world.monotonic() + self.timeout
         return end if asked is None else min(end, asked)
 
     def left(self, deadline: float) -> float:
-        """Seconds until then."""
+        """Return the seconds left until a deadline."""
         return deadline - self.world.monotonic()
 
     def request(self, what: str, preamble: bytes, body: Body) -> bytes:
@@ -65,7 +65,7 @@ class Endpoint(Struct, frozen=True):
 
 
 def parse_service(url: EngineURL, world: World) -> Endpoint:
-    """https://KEY@host:port/path, and http:// for this machine."""
+    """Parse https://KEY@host:port/path, and http:// for this machine."""
     url.only(*OPTIONS)
     authority, slash, path = url.text.partition("://")[2].partition("?")[0].partition("/")
     login, _, address = authority.rpartition("@")
@@ -98,14 +98,14 @@ def parse_service(url: EngineURL, world: World) -> Endpoint:
 
 
 def _header_safe(key: str, service: str) -> str:
-    """The key, unless it could end its header and begin another."""
+    """Return the key; raises if the key could end its header and begin another."""
     if not all("!" <= character <= "~" for character in key):
         raise InvalidInput(f"the key for {service} has characters that no key has")
     return key
 
 
 def _refuse_plain(url: EngineURL, host: str) -> None:
-    """A key, and what people say to agents, do not travel in the clear by accident."""
+    """Refuse to send a key, and users' messages, in the clear by accident."""
     allowed = url.option("insecure", ("on", "off"), "off") == "on"
     if url.scheme == "https" or allowed or is_loopback(host):
         return

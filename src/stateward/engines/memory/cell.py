@@ -12,13 +12,13 @@ from stateward.ops import Applied, Entry, Head, Lease, Value
 
 
 class Stamp(NamedTuple):
-    """What every append leaves behind, whatever becomes of its entries."""
+    """The trace of an append, which stays whatever becomes of its entries."""
 
     last: int  # the number of its last entry
     op: str
     at: float
     key: str | None = None
-    digest: int | None = None  # where there is a key
+    digest: int | None = None  # set if there is a key
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Cell:
         return self.expires is None or now < self.expires
 
     def reborn(self) -> Cell:
-        """A new life: only the remembered ops, the counters and the last token carry over."""
+        """Return a new life, which only remembers ops, counters and the last token."""
         return Cell(
             commits=self.commits,
             life=self.life + 1,
@@ -83,6 +83,15 @@ class Cell:
             lease=masked(self.lease),
         )
 
+    def set_expiry(self, expires: float | None) -> None:
+        self.expires = expires
+
+    def restart_retention(self, now: float) -> None:
+        """Restart the retention from now; it never ends before the current lease does."""
+        if self.retain is not None:
+            held_until = self.lease.until if self.lease else 0.0
+            self.expires = max(now + self.retain, held_until)
+
     def stamp_at(self, seq: int) -> str | None:
         """The op of the append that made entry `seq`; None if that is not known."""
         if seq == self.base:
@@ -94,5 +103,5 @@ class Cell:
 
 
 def is_remembered(keyed: Stamp, cell: Cell, now: float) -> bool:
-    """Whether the key of this append still counts."""
+    """Return True if the key of this append still counts."""
     return keyed.at > now - KEY_SECONDS and keyed.last > cell.version - KEYS_KEPT

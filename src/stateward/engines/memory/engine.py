@@ -19,12 +19,7 @@ class MemoryEngine:
     """The contract over a `Model`. Two engines over one model are two replicas."""
 
     capabilities = Capabilities(
-        durable=False,
-        shared=False,
-        inline_reads=True,
-        snapshots=True,
-        purges=True,
-        system="memory",
+        durable=False, shared=False, inline_reads=True, snapshots=True, purges=True, system="memory"
     )
 
     def __init__(self, model: Model, world: World) -> None:
@@ -32,10 +27,10 @@ class MemoryEngine:
         self._world = world
 
     async def open(self) -> None:
-        """Nothing to do."""
+        """Do nothing: the state is in this process."""
 
     async def close(self) -> None:
-        """The model stays: whoever else has it keeps its state."""
+        """Do nothing: other engines that share the model keep its state."""
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         return self._model.execute(ops, self._world.now())
@@ -81,5 +76,5 @@ class MemoryEngine:
 
 
 def create(url: EngineURL, world: World) -> MemoryEngine:
-    """memory:// or memory://name"""
+    """Create the engine for memory:// or memory://name."""
     return MemoryEngine(model_of(url), world)

@@ -18,14 +18,13 @@ from stateward.engines.memory.cell import Cell, is_remembered
 from stateward.engines.memory.log import with_log
 from stateward.engines.memory.writes import (
     apply,
-    checked,
+    documents_named,
     forget_names,
-    holds,
     remember_op,
     restored,
     take_back,
 )
-from stateward.engines.rules import blocks, is_fenced, is_held
+from stateward.engines.rules import blocks, changed_since, holds, is_fenced, is_held
 from stateward.ops import (
     Acquire,
     Append,
@@ -33,6 +32,7 @@ from stateward.ops import (
     Commit,
     CommitOutcome,
     Conflict,
+    DocumentAt,
     Drop,
     Duplicate,
     Entity,
@@ -76,7 +76,7 @@ class Model:
             return outcomes
 
     def copy(self) -> Model:
-        """All of it as it is at this moment."""
+        """Copy all entities as they are at this moment."""
         other = Model()
         with self._lock:
             other._cells = deepcopy(self._cells)
@@ -96,7 +96,7 @@ class Model:
         return len(gone)
 
     def passed(self, cursors: dict[Entity, int], now: float) -> bool:
-        """Whether any of these logs has left its cursor (also backwards: a new life)."""
+        """Return True if any of these logs has left its cursor (also backwards: a new life)."""
         for entity, cursor in cursors.items():
             cell = self._cells.get(entity)
             version = cell.version if cell is not None and cell.exists(now) else 0
@@ -140,12 +140,12 @@ class Model:
         exists = stored is not None and stored.exists(now)
         head = Head() if stored is None else stored.head(now)
         cell = Cell() if stored is None else copy(stored) if exists else stored.reborn()
-        before = {n: cell.documents[n] for n in commit.reading if n in cell.documents}
+        before = documents_named(commit.reading, cell)
 
         if exists and commit.owner is not None and commit.owner != cell.owner:
             return NotYours()
-        if known := self._known(cell, commit, head, before, now):
-            return known
+        if answer := self._known(cell, commit, head, before, now):
+            return answer
         for check in commit.checks:
             if isinstance(check, Fence) and is_fenced(cell.lease, check):
                 return Fenced(head, before)
@@ -153,8 +153,10 @@ class Model:
             if isinstance(check, Unheld) and cell.lease and is_held(cell.lease, now):
                 return Held(cell.lease.until - now, head, before)
         for check in commit.checks:
-            if not holds(check, head, cell):
-                return Conflict(failed=check, head=head, values=checked(cell, commit, before))
+            if not holds(check, exists, head, cell.documents):
+                names = [c.name for c in commit.checks if isinstance(c, DocumentAt)]
+                checked = documents_named(names, cell)
+                return Conflict(failed=check, head=head, values=before | checked)
         for write in commit.writes:
             if isinstance(write, Acquire) and cell.lease and blocks(cell.lease, write, now):
                 return Held(cell.lease.until - now, head, before)
@@ -228,18 +230,8 @@ class Model:
         if fetch.owner is not None and fetch.owner != cell.owner:
             return NotYours()
         names = sorted(cell.documents) if fetch.all_documents else fetch.documents
-        known = fetch.known or {}
-        documents: dict[str, Value] = {}
-        unchanged: list[str] = []
-        for name in names:
-            value = cell.documents.get(name)
-            if value is None:
-                continue
-            if known.get(name) == (value.version, value.stamp):
-                unchanged.append(name)
-            else:
-                documents[name] = value
-        fetched = Fetched(head=cell.head(now), documents=documents, unchanged=tuple(unchanged))
+        documents, unchanged = changed_since(fetch, documents_named(names, cell))
+        fetched = Fetched(head=cell.head(now), documents=documents, unchanged=unchanged)
         if fetch.log is None:
             return fetched
         return with_log(fetched, fetch.log, cell, now)
@@ -252,7 +244,7 @@ class Model:
         assert op.kind is not None or not op.recent, "what is recent is asked for by kind"
         rows: list[tuple[tuple[float, str, str], Entity, Cell]] = []
         for entity, cell in self._cells.items():
-            wanted = (
+            matches = (
                 entity.namespace == op.namespace
                 and (cell.exists(now) or (op.expired and cell.expires != 0.0))
                 and (op.kind is None or entity.kind == op.kind)
@@ -262,7 +254,7 @@ class Model:
                 and entity.id.startswith(op.prefix)
                 and (not op.due or (cell.due is not None and cell.due <= now))
             )
-            if wanted:
+            if matches:
                 rank = cell.due if op.due and cell.due is not None else 0.0
                 if op.recent:
                     rank = cell.updated // MINUTE
@@ -278,15 +270,11 @@ class Model:
         next = encode(page[-1][0], "a cursor") if more else None
         if op.recent:
             page.sort(key=lambda row: (row[2].updated, row[1].id), reverse=downwards)
-        found = tuple(
-            Found(
-                entity=entity,
-                head=cell.head(now),
-                documents={n: cell.documents[n] for n in op.documents if n in cell.documents},
-            )
+        entities = tuple(
+            Found(entity, cell.head(now), documents_named(op.documents, cell))
             for _, entity, cell in page
         )
-        return Listed(found, next=next, settled=now if op.recent and op.reverse else 0.0)
+        return Listed(entities, next=next, settled=now if op.recent and op.reverse else 0.0)
 
     def _tally(self, op: List) -> Listed:
         by_owner = op.tally == "owner"
@@ -325,13 +313,13 @@ class Model:
     # --- sweeping -------------------------------------------------------------------
 
     def _sweep(self, op: Sweep, now: float) -> Swept:
-        gone = [
+        expired = [
             entity
             for entity, cell in self._cells.items()
             if cell.expires is not None and max(cell.expires, cell.updated) <= now - GRACE
         ]
         rows = entities = 0
-        for entity in gone:
+        for entity in expired:
             entries = self._cells[entity].entries
             for seq in list(entries)[: op.limit - rows]:
                 del entries[seq]

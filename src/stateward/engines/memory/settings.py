@@ -1,4 +1,4 @@
-"""What a `memory://` URL says: which model."""
+"""The settings of a `memory://` URL: which model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _named: dict[str, Model] = {}
 
 
 def model_of(url: EngineURL) -> Model:
-    """memory:// is private to its store; memory://name is shared within the process."""
+    """Return the model: private to its store for memory://, shared for memory://name."""
     url.only()
     url.refuse_credentials()
     return _named.setdefault(url.rest, Model()) if url.rest else Model()

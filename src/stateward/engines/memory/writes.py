@@ -1,35 +1,28 @@
-"""What checks ask and what writes do, one by one."""
+"""Writes on a cell, one by one."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
 from stateward.engine import CALL_SECONDS, OPS_KEPT, OPS_MOST, OPS_SECONDS
 from stateward.engines.memory.cell import Cell, Stamp
-from stateward.engines.rules import extend, grant, released
+from stateward.engines.rules import extend, grant, released, set_head
 from stateward.ops import (
-    Absent,
     Acquire,
     Append,
     Applied,
-    Check,
-    Commit,
-    CommitsAt,
     Delete,
-    DocumentAt,
     Drop,
     Entry,
-    Head,
     Lease,
-    LogAt,
-    NotDroppedSince,
     Put,
     Release,
     Renew,
     Replace,
     Restore,
     SetHead,
-    StatusIn,
     Trim,
     Value,
     Write,
@@ -37,31 +30,9 @@ from stateward.ops import (
 )
 
 
-def holds(check: Check, head: Head, cell: Cell) -> bool:
-    """Whether a check other than a fence is met."""
-    if isinstance(check, LogAt):
-        same = check.stamp is None or check.stamp == head.stamp
-        return check.version == head.version and same
-    if isinstance(check, DocumentAt):
-        value = cell.documents.get(check.name)
-        if value is None:
-            return check.version == 0
-        return check.version == value.version and check.stamp in (None, value.stamp)
-    if isinstance(check, Absent):
-        return not head.exists
-    if isinstance(check, StatusIn):
-        return head.status in check.statuses
-    if isinstance(check, CommitsAt):
-        return head.commits == check.commits
-    if isinstance(check, NotDroppedSince):
-        return head.dropped < check.at
-    return True  # fences and holders were checked before
-
-
-def checked(cell: Cell, commit: Commit, before: dict[str, Value]) -> dict[str, Value]:
-    """The current values of every document a conflict is about."""
-    names = [c.name for c in commit.checks if isinstance(c, DocumentAt)]
-    return before | {n: cell.documents[n] for n in names if n in cell.documents}
+def documents_named(names: Iterable[str], cell: Cell) -> dict[str, Value]:
+    """The documents of these names, as far as they are there."""
+    return {name: cell.documents[name] for name in names if name in cell.documents}
 
 
 def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float) -> None:
@@ -82,7 +53,7 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
             cell.stamps.append(Stamp(last, op, now, key, digest))
             if key is not None:
                 cell.keys[key] = cell.stamps[-1]
-            restart_retention(cell, now)
+            cell.restart_retention(now)
         case Put(name=name, value=value):
             old = cell.documents.get(name)
             version = old.version + 1 if old else 1
@@ -109,11 +80,11 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
                     cell.entries[seq] = msgspec.structs.replace(entry, body=new_body)
         case Acquire():
             cell.lease = grant(cell.lease, write, now)
-            restart_retention(cell, now)
+            cell.restart_retention(now)
         case Renew(ttl=ttl):
             assert cell.lease is not None
             cell.lease = extend(cell.lease, ttl, now)
-            restart_retention(cell, now)
+            cell.restart_retention(now)
         case Release():
             assert cell.lease is not None
             cell.lease = released(cell.lease)
@@ -121,30 +92,6 @@ def apply(write: Write, cell: Cell, op: str, written: dict[str, int], now: float
             set_head(write, cell, now)
         case Drop() | Restore():
             raise AssertionError("handled alone")
-
-
-def set_head(write: SetHead, cell: Cell, now: float) -> None:
-    if write.status is not None:
-        cell.status = write.status
-    if write.label is not None:
-        cell.label = write.label
-    if write.owner is not None:
-        cell.owner = write.owner
-    if write.due is not None:
-        cell.due = write.due or None
-    if write.due_in is not None:
-        cell.due = now + write.due_in
-    if write.retain is not None:
-        cell.retain = write.retain or None
-        cell.expires = None
-        restart_retention(cell, now)
-
-
-def restart_retention(cell: Cell, now: float) -> None:
-    """The retention counts from now, but what somebody holds does not expire in their hands."""
-    if cell.retain is not None:
-        held_until = cell.lease.until if cell.lease else 0.0
-        cell.expires = max(now + cell.retain, held_until)
 
 
 def remember_op(cell: Cell, op: str, outcome: Applied, now: float) -> None:
@@ -170,14 +117,14 @@ def take_back(cell: Cell, op: str) -> None:
 
 
 def forget_names(cell: Cell) -> None:
-    """A name may tell as much of somebody as the document did."""
+    """Forget names of documents, which may identify a person as documents do."""
     for op, (outcome, at) in cell.ops.items():
         if outcome.documents:
             cell.ops[op] = (msgspec.structs.replace(outcome, documents={}), at)
 
 
 def restored(write: Restore, cell: Cell, exists: bool) -> Cell:
-    """The entity as a backup has it: made anew, or with one more part of it."""
+    """Return the entity as in a backup: created anew, or with one more part of it."""
     if not write.continued or not exists:
         cell = cell.reborn()
         cell.ops.clear()
@@ -197,7 +144,7 @@ def restored(write: Restore, cell: Cell, exists: bool) -> Cell:
 
 
 def restore_entries(entries: tuple[Entry, ...], cell: Cell) -> None:
-    """These numbers, from the first to the last, and no others between them."""
+    """Replace the range from the first to the last of these numbers by these entries."""
     numbers = range(entries[0].seq, entries[-1].seq + 1)
     cell.keys = dict(cell.keys)
     last = next(reversed(cell.entries), 0)

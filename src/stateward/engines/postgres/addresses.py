@@ -1,4 +1,4 @@
-"""Where the servers of a URL listen, and the URL by way of other ports."""
+"""Addresses of the servers that a URL names, and the same URL by way of other ports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HERE = "127.0.0.1"
 
 
 def addresses_of(conninfo: Mapping[str, Any]) -> list[tuple[str, int]]:
-    """None if it is reached through a socket of this machine, or as a service file says."""
+    """Return the addresses; none for a local socket, or where a service file has them."""
     hosts = _hosts(conninfo)
     if not hosts[0] or any(host.startswith(("/", "@")) for host in hosts):
         return []
@@ -26,18 +26,18 @@ def addresses_of(conninfo: Mapping[str, Any]) -> list[tuple[str, int]]:
 
 
 def resolved(conninfo: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with the addresses of its hosts, looked up on this thread.
+    """Return the settings with the addresses of the hosts, looked up on this thread.
 
     On an event loop the driver would look them up on the threads of the application, which may all
     be busy. What cannot be found is left to the driver, which says so in its own words.
     """
     try:
-        found = addresses_of(conninfo)
+        servers = addresses_of(conninfo)
     except ValueError:  # ports that do not fit: the driver says what is wrong with them
-        found = []
-    if not found or conninfo.get("hostaddr"):
+        servers = []
+    if not servers or conninfo.get("hostaddr"):
         return dict(conninfo)
-    each = [(host, port, address) for host, port in found for address in _looked_up(host, port)]
+    each = [(host, port, address) for host, port in servers for address in _looked_up(host, port)]
     names, ports, addresses = (",".join(map(str, column)) for column in zip(*each, strict=True))
     return dict(conninfo) | {"host": names, "port": ports, "hostaddr": addresses}
 
@@ -51,7 +51,7 @@ def _looked_up(host: str, port: int) -> list[str]:
 
 
 def through(url: str, conninfo: Mapping[str, Any], ports: Sequence[int]) -> str:
-    """The names of the hosts stay, because TLS verifies them; where they are is said beside."""
+    """Return the URL with ports of this machine; TLS verifies the names of hosts, so they stay."""
     parts = urlsplit(url)
     user, at, _ = parts.netloc.rpartition("@")
     query = dict(parse_qsl(parts.query, keep_blank_values=True))

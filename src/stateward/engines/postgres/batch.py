@@ -1,4 +1,4 @@
-"""What a batch of operations asks of the database, and how its answers become outcomes.
+"""A batch of operations: its statements, and the outcomes from their rows.
 
 No I/O: both colours send the statements and hand back the rows.
 """
@@ -61,12 +61,12 @@ class Batch:
 
     @property
     def queries(self) -> list[tuple[str, Sequence[Any]]]:
-        """What is sent, statement by statement."""
+        """The statements with their parameters, in the order in which they are sent."""
         return [(statement.query, statement.params) for statement in self.statements]
 
     def outcomes(self, answers: Sequence[Rows]) -> list[Outcome]:
-        """In the order of the operations, from each statement's rows."""
-        found: list[Any] = [None] * self._size
+        """Return the outcomes in the order of the operations, from each statement's rows."""
+        outcomes: list[Any] = [None] * self._size
         for statement, rows in zip(self.statements, answers, strict=True):
-            statement.read(rows, found)
-        return found
+            statement.read(rows, outcomes)
+        return outcomes

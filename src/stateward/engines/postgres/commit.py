@@ -1,4 +1,4 @@
-"""What writes: a batch's commits as one statement, and how its answer becomes outcomes."""
+"""Statements that write: the commits of a batch as one, and outcomes from its answer."""
 
 from __future__ import annotations
 
@@ -7,17 +7,22 @@ from typing import Any
 import msgspec
 from psycopg.types.numeric import Int4, Int8
 
-from stateward.engines.postgres.arrays import (
-    BigintArray,
-    FloatArray,
-    IntegerArray,
-    TextArray,
-)
+from stateward.engines.postgres.arrays import BigintArray, FloatArray, IntegerArray, TextArray
 from stateward.engines.postgres.escape import escape, escape_all, escape_or_none
 from stateward.engines.postgres.outcomes import read_commit
 from stateward.engines.postgres.schema import Queries
-from stateward.engines.postgres.statement import Rows, Statement, addresses
-from stateward.ops import Append, Applied, Check, Commit, Sweep, Swept, Write, digest_of
+from stateward.engines.postgres.statement import Rows, Statement, addresses, statement_of
+from stateward.ops import (
+    Append,
+    Applied,
+    Check,
+    Commit,
+    CommitOutcome,
+    Sweep,
+    Swept,
+    Write,
+    digest_of,
+)
 
 MOST_SWEPT = 100_000  # rows in one step, whatever was asked for
 
@@ -25,7 +30,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Spec(msgspec.Struct):
-    """What a commit holds besides its address, its op and the bodies it appends."""
+    """A commit without its address, its op and the bodies it appends."""
 
     checks: tuple[Check, ...]
     writes: tuple[Write, ...]
@@ -56,16 +61,16 @@ def commit_batch(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
         TextArray([append.note if append else None for append in appends]),
     )
 
-    def read(rows: Rows, found: list[Any]) -> None:
-        now, plain, versions, others, outcomes = rows[0]
+    def read(rows: Rows, outcomes: list[Any]) -> None:
+        now, plain, versions, others, texts = rows[0]
         if plain:
             for at, version in zip(plain, versions, strict=True):
                 index, commit = commits[at - 1]
-                found[index] = Applied(version, commit.op, now)
+                outcomes[index] = Applied(version, commit.op, now)
         if others:
-            for at, text in zip(others, outcomes, strict=True):
+            for at, text in zip(others, texts, strict=True):
                 index, commit = commits[at - 1]
-                found[index] = read_commit(commit, text)
+                outcomes[index] = read_commit(commit, text)
 
     return Statement(queries.commit_batch, params, read)
 
@@ -88,15 +93,14 @@ def commit_alone(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
         None if append is None else append.note,
     )
 
-    def read(rows: Rows, found: list[Any]) -> None:
+    def outcome(rows: Rows) -> CommitOutcome:
         text = rows[0][0]
         if text[0] == "{":
-            found[index] = read_commit(commit, text)
-        else:
-            version, now = text.split(" ")
-            found[index] = Applied(int(version), commit.op, float(now))
+            return read_commit(commit, text)
+        version, now = text.split(" ")
+        return Applied(int(version), commit.op, float(now))
 
-    return Statement(queries.commit_alone, params, read)
+    return statement_of(index, queries.commit_alone, params, outcome)
 
 
 def _append(commit: Commit) -> Append | None:
@@ -110,7 +114,7 @@ _APPEND_HERE = Append(())  # its bodies travel apart from the others' JSON
 
 
 def _spec(commit: Commit) -> str | None:
-    """None for a plain append, which is most of what there is."""
+    """Return the JSON of a commit; None for a plain append, which is the usual one."""
     writes = commit.writes
     if len(writes) == 1 and type(writes[0]) is Append and not (commit.checks or commit.reading):
         return None
@@ -124,17 +128,12 @@ def _spec(commit: Commit) -> str | None:
 
 def restore(index: int, commit: Commit, queries: Queries) -> Statement:
     address = [escape(part) for part in commit.entity]
-    spec = _spec(commit)
-    params = (*address, escape(commit.op), escape_or_none(commit.owner), spec)
-
-    def read(rows: Rows, found: list[Any]) -> None:
-        found[index] = read_commit(commit, rows[0][0])
-
-    return Statement(queries.restore, params, read)
+    params = (*address, escape(commit.op), escape_or_none(commit.owner), _spec(commit))
+    return statement_of(
+        index, queries.restore, params, lambda rows: read_commit(commit, rows[0][0])
+    )
 
 
 def sweep(index: int, op: Sweep, queries: Queries) -> Statement:
-    def read(rows: Rows, found: list[Any]) -> None:
-        found[index] = Swept(*rows[0])
-
-    return Statement(queries.sweep, (max(1, min(op.limit, MOST_SWEPT)),), read)
+    limit = max(1, min(op.limit, MOST_SWEPT))
+    return statement_of(index, queries.sweep, (limit,), lambda rows: Swept(*rows[0]))

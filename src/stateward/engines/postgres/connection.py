@@ -10,7 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.pq import TransactionStatus
 
 from stateward.engines.postgres.arrays import register
-from stateward.engines.postgres.driver import driven, news_of  # async only
+from stateward.engines.postgres.driver import drive_to_end, news_of  # async only
 from stateward.engines.postgres.failures import is_from_pooler, logger
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
@@ -26,19 +26,19 @@ class Link(AsyncConnection[tuple[Any, ...]]):
     answer_by = 0.0  # by this clock; 0: whenever it comes
     clock: Callable[[], float]
     wire: Wire | None  # for single statements; None: cursors for all of them
-    news: Callable[[], bool]  # whether the server has said something unasked
+    news: Callable[[], bool]  # True if the server has sent something unasked
 
     async def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         if self.answer_by:
             # async only: begin
             left = self.answer_by - self.clock()
-            return await driven(gen, self.pgconn.socket, left)
+            return await drive_to_end(gen, self.pgconn.socket, left)
             # async only: end
             # sync only: gen = bounded(gen, self.clock, self.answer_by)
         return await super().wait(gen, *args, **kwargs)
 
     async def ask(self, queries: Sequence[Query]) -> list[Rows]:
-        """The rows of each query, in one round trip. All of them are one transaction."""
+        """Return the rows of each query from one round trip, which is one transaction."""
         if self.wire is not None and len(queries) == 1:
             return [await self.wait(self.wire.ask(*queries[0]))]
         cursors = [self.cursor(binary=True) for _ in queries]
@@ -48,15 +48,15 @@ class Link(AsyncConnection[tuple[Any, ...]]):
         return [await cursor.fetchall() for cursor in cursors]
 
     def is_well(self) -> bool:
-        """Whether it can be lent: not ended, and not between a request and its reply."""
+        """Return whether the connection is open and not between a request and its reply."""
         return not self.closed and self.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 async def connect(settings: Settings) -> Link:
-    """A connection set up as every connection of ours is.
+    """Open a connection with our settings.
 
-    A pooler that refuses what a session is told is obeyed from then on: nothing is told, prepared
-    or listened for.
+    If a pooler refuses settings of a session, connections from then on set, prepare and listen for
+    nothing.
     """
     try:
         link = await _connect(settings)

@@ -1,4 +1,4 @@
-"""What the database says of itself, in words."""
+"""The description of a database, in words."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from stateward.engine import Description
 
 
 def describe(row: tuple[Any, ...], about: dict[str, str]) -> Description:
-    """From the row of the query `describe`."""
+    """Describe the server from the row of the query `describe`."""
     version, fsync, commit, pages, standbys, connections, standby, *more, size, rows = row
     reserved, used, lag = more
     return Description(

@@ -16,7 +16,7 @@ from stateward.engines.postgres.failures import Unanswered
 def bounded(
     gen: Generator[Any, Any, Any], clock: Callable[[], float], end: float
 ) -> Generator[Any, Any, Any]:
-    """The driver's generator, given up at `end`: it is resumed every tenth of a second or so.
+    """Run the driver's generator until `end`; waits resume it about ten times a second.
 
     What has come by then is read first; if it is not all, the rest is not waited for.
     """
@@ -58,7 +58,7 @@ class LoopDriver:
         self._step(None)
 
     def stop(self) -> bool:
-        """Watch nothing any more; whether it had not ended yet."""
+        """Stop watching; return True if the generator had not ended yet."""
         ended, self._ended = self._ended, None
         if ended is None:
             return False
@@ -89,7 +89,7 @@ class LoopDriver:
         self._end(None, Unanswered("no answer in time"))
 
     def _watch(self, state: int) -> None:
-        """Be called when the socket is ready for what the generator waits for."""
+        """Watch the socket for what the generator waits for."""
         changed = state ^ self._watched
         if changed & Wait.R:
             if state & Wait.R:
@@ -104,8 +104,8 @@ class LoopDriver:
         self._watched = state
 
 
-async def driven(gen: Generator[Any, Any, Any], fileno: int, seconds: float) -> Any:
-    """What a generator returns, for a task that waits for it."""
+async def drive_to_end(gen: Generator[Any, Any, Any], fileno: int, seconds: float) -> Any:
+    """Drive a generator for a task, and return its value."""
     future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
     def ended(value: Any, error: BaseException | None) -> None:
@@ -124,7 +124,7 @@ async def driven(gen: Generator[Any, Any, Any], fileno: int, seconds: float) -> 
 
 
 def news_of(fileno: int) -> Callable[[], bool]:
-    """Whether the server has said something unasked: mostly that it has ended the connection."""
+    """Return a function that checks for unasked data, mostly the end of the connection."""
     if not hasattr(select, "poll"):  # Windows
         return lambda: bool(select.select([fileno], [], [], 0)[0])
     poll = select.poll()
@@ -133,14 +133,14 @@ def news_of(fileno: int) -> Callable[[], bool]:
 
 
 class Slots:
-    """So many at once. Those who must wait take their turns in order."""
+    """Limited number of slots. Tasks that must wait get them in order."""
 
     def __init__(self, size: int) -> None:
         self._free = size
         self._waiting: deque[asyncio.Future[None]] = deque()
 
     def take(self) -> bool:
-        """One of them, if one is free and nobody waits for it."""
+        """Take a slot if one is free and no other task waits for it."""
         if self._free <= 0 or self._waiting:
             return False
         self._free -= 1
@@ -157,13 +157,13 @@ class Slots:
             if turn.cancelled():
                 self._waiting.remove(turn)
             else:
-                self.release()  # it was given, too late
+                self.release()  # the slot came too late
             raise
 
     def release(self) -> None:
         while self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(None)  # it passes from hand to hand
+                turn.set_result(None)  # the slot passes from task to task
                 return
         self._free += 1

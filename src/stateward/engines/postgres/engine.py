@@ -15,15 +15,16 @@ from typing import Any
 import psycopg
 
 from stateward.engine import Capabilities, Description, Reader, SyncEngine
+from stateward.engines.own_tasks import OwnTasks
 from stateward.engines.postgres.addresses import addresses_of, through  # async only
 from stateward.engines.postgres.batch import Batch
 from stateward.engines.postgres.connection import Query, connect
 from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.escape import unescape
-from stateward.engines.postgres.failures import RETRIED, explain
+from stateward.engines.postgres.failures import RETRIED, ConnectionLost, explain
 from stateward.engines.postgres.fetch import versions
 from stateward.engines.postgres.notify import Listener
-from stateward.engines.postgres.pool import ConnectionLost, Pool
+from stateward.engines.postgres.pool import Pool
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings, read_settings
 from stateward.engines.postgres.snapshot import Snapshot
@@ -38,7 +39,7 @@ PURGED_TOGETHER = 200  # entities in one transaction
 # Loads in a batch, two of which are under way: the server gathers messages while the client decodes
 # those of the last one. In one batch of a hundred the two took turns, and waited for each other.
 READ_TOGETHER = 34
-RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
+RETRIES = 5  # of a batch that the database ended to resolve a deadlock
 FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
 LONGEST_LISTEN = 2.0  # the same while listening
 
@@ -52,7 +53,7 @@ class PostgresEngine:
         self._pool: Pool | None = None
         self._listener: Listener | None = None
         self.capabilities = self._capabilities()
-        self._under_way: set[asyncio.Future[Any]] = set()  # async only
+        self._under_way = OwnTasks()  # async only
 
     async def open(self) -> None:
         self._pool = Pool(self._settings, self._settings.queriers)
@@ -94,13 +95,7 @@ class PostgresEngine:
             await self.migrate()
 
     async def close(self) -> None:
-        # async only: begin
-        loop = asyncio.get_running_loop()
-        # More than once: what was given up to resolve a deadlock goes on in a task.
-        while mine := [trip for trip in self._under_way if trip.get_loop() is loop]:
-            await asyncio.wait(mine)
-        self._under_way.clear()
-        # async only: end
+        await self._under_way.finish()  # async only
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.close()
@@ -120,7 +115,7 @@ class PostgresEngine:
     async def _ask(
         self, queries: Sequence[Query], writes: bool = False, deadline: float | None = None
     ) -> list[Rows]:
-        """One round trip, which a cancelled caller leaves to itself.
+        """Make one round trip, which goes on by itself if the caller is cancelled.
 
         Only a blocking caller waits for the connection itself, and so until its `deadline` alone.
         """
@@ -135,7 +130,7 @@ class PostgresEngine:
 
     # async only: begin
     def _fast_ask(self, reply: asyncio.Future[list[Rows]], query: Query, writes: bool) -> bool:
-        """The fast path, which needs no task: whether there was a connection for it.
+        """Send without a task if a connection is free; return False if none is.
 
         It never decides more than that: what was given up to resolve a deadlock goes the other way.
         """
@@ -165,29 +160,25 @@ class PostgresEngine:
     def _send(
         self, reply: asyncio.Future[list[Rows]], queries: Sequence[Query], writes: bool
     ) -> None:
-        """The ordinary way: a task, whose end answers whoever still waits."""
-        task = reply.get_loop().create_task(self._round_trip(queries, writes))
-        self._under_way.add(task)
-        task.add_done_callback(lambda task: self._delivered(task, reply))
+        """Send in a task, which answers those who still wait when it ends."""
 
-    def _delivered(self, task: asyncio.Task[list[Rows]], reply: asyncio.Future[list[Rows]]) -> None:
-        self._under_way.discard(task)
-        if task.cancelled():  # the loop ends
-            reply.cancel()
-            return
-        error = task.exception()
-        if reply.done():
-            return
-        if error is None:
-            reply.set_result(task.result())
-        else:
-            reply.set_exception(error)
+        def delivered(task: asyncio.Task[list[Rows]]) -> None:
+            if task.cancelled():  # the loop ends
+                reply.cancel()
+            elif reply.done():
+                return
+            elif (error := task.exception()) is None:
+                reply.set_result(task.result())
+            else:
+                reply.set_exception(error)
+
+        self._under_way.start(self._round_trip(queries, writes)).add_done_callback(delivered)
 
     # async only: end
     async def _round_trip(
         self, queries: Sequence[Query], writes: bool, deadline: float | None = None
     ) -> list[Rows]:
-        """With every failure as one of our errors."""
+        """Make one round trip, and raise every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
         retries = 0
         while True:
@@ -200,7 +191,7 @@ class PostgresEngine:
                     raise failure from failure.__cause__
 
     def _failure(self, error: ConnectionLost | psycopg.Error, writes: bool) -> StatewardError:
-        """One of our errors: what became of the batch, and why."""
+        """Return the failure as one of our errors, which says what became of the batch and why."""
         cause, applied = (
             (error.error, writes) if isinstance(error, ConnectionLost) else (error, False)
         )
@@ -211,7 +202,7 @@ class PostgresEngine:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[Reader]:
-        """One more connection than the pool has, for as long as it takes."""
+        """Open a connection beyond those of the pool for reading one moment."""
         link = None
         try:
             try:
@@ -238,14 +229,14 @@ class PostgresEngine:
                 if waiter is not None:
                     waiter.ids = None
                 ids, moved = await self._look(cursors)
-                left = end - world.monotonic()
-                if moved or left <= 0:
+                seconds = end - world.monotonic()
+                if moved or seconds <= 0:
                     return
                 if waiter is None:
-                    await world.pause(min(pause, left))
+                    await world.pause(min(pause, seconds))
                 else:
                     waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
-                    heard = await waiter.wait(min(pause, left))
+                    heard = await waiter.wait(min(pause, seconds))
                     if heard and listening and waiter.ids is not None:
                         return
                 pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
@@ -254,10 +245,10 @@ class PostgresEngine:
                 listener.leave(waiter)
 
     async def _look(self, cursors: Mapping[Entity, int]) -> tuple[list[int | None], bool]:
-        """The entities' own numbers, and whether a log has left its cursor."""
+        """Return the entities' own numbers, and True if a log has left its cursor."""
         (rows,) = await self._ask([versions(list(cursors), self._queries)])
-        found = [version for _, version in rows]
-        return [id_ for id_, _ in rows], found != list(cursors.values())
+        places = [version for _, version in rows]
+        return [id_ for id_, _ in rows], places != list(cursors.values())
 
     def sibling(self) -> SyncEngine:
         from stateward.sync.engines.postgres.engine import PostgresEngine as Sibling
@@ -279,7 +270,7 @@ class PostgresEngine:
     # --- schema ---------------------------------------------------------------------
 
     async def _about(self) -> dict[str, str]:
-        """What the schema says of itself; nothing if it is not there."""
+        """Return the schema's table `about`; empty if there is no schema."""
         (((encoding, isolation, _, ours),),) = await self._ask([(self._queries.has_schema, ())])
         if encoding != "UTF8":
             raise SchemaError(
@@ -297,7 +288,7 @@ class PostgresEngine:
         return dict(rows)
 
     async def migrate(self) -> Sequence[str]:
-        """In one transaction, under a lock that other starting replicas wait for."""
+        """Migrate in one transaction, under a lock that other starting replicas wait for."""
         queries = self._queries
         async with self._alone() as cursor:
             await cursor.execute(queries.has_schema)
@@ -374,7 +365,7 @@ class PostgresEngine:
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[Any]:
-        """A transaction on a connection of its own."""
+        """Run a transaction on a connection of its own."""
         link = None
         try:
             link = await connect(self._settings)
@@ -396,5 +387,5 @@ class PostgresEngine:
 
 
 def create(url: EngineURL, world: World) -> PostgresEngine:
-    """postgresql://user:password@host:5432/database; its options are in `settings.py`."""
+    """Create the engine for postgresql://user:password@host:5432/database."""
     return PostgresEngine(read_settings(url, world))

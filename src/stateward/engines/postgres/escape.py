@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def escape(text: str) -> str:
-    """As the database holds it."""
+    """Return the text as the database stores it."""
     return text.translate(_ESCAPE) if "\x00" in text or "\x01" in text else text
 
 
@@ -26,7 +26,7 @@ def escape_or_none(text: str | None) -> str | None:
 
 
 def unescape(text: str) -> str:
-    """As it was given."""
+    """Return the text as it was before `escape`."""
     if "\x01" not in text:
         return text
     return text.replace("\x01\x01", "\x00").replace("\x01\x02", "\x01")

@@ -40,8 +40,16 @@ class Unanswered(psycopg.OperationalError):
     """The server did not answer in time; the connection cannot be used any more."""
 
 
+class ConnectionLost(Exception):
+    """The connection was lost after something was sent: what became of it is not known."""
+
+    def __init__(self, error: psycopg.Error) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
 def is_from_pooler(error: psycopg.Error) -> bool:
-    """Whether something between lends connections, and so keeps nothing that a session was told."""
+    """Return True if a pooler lends the connections, so that no session keeps its settings."""
     if isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement):
         return True
     return "unsupported startup parameter" in str(error)
@@ -50,36 +58,17 @@ def is_from_pooler(error: psycopg.Error) -> bool:
 def explain(
     error: psycopg.Error, applied: Literal["no", "unknown"], safe: str, schema: str
 ) -> StatewardError:
-    """One of our errors, with what to do about it."""
-    said = str(error).strip().splitlines()
-    what = said[0] if said else type(error).__name__
+    """Return the error as one of ours, with what to do about it."""
+    lines = str(error).strip().splitlines()
+    message = lines[0] if lines else type(error).__name__
     fate = "this write was not stored" if applied == "no" else "this write may be stored or not"
     if isinstance(error, errors.DiskFull | errors.IoError):
         return DiskProblem(
-            f"{safe}: the disk of the database is full or fails ({what}). Reads go on; {fate}",
+            f"{safe}: the disk of the database is full or fails ({message}). Reads go on; {fate}",
             applied=applied,
         )
-    if isinstance(
-        error,
-        errors.UndefinedTable
-        | errors.UndefinedFunction
-        | errors.UndefinedColumn
-        | errors.InvalidSchemaName,
-    ):
-        return SchemaError(
-            f"{safe}: the schema {schema!r} is missing or not what this release expects ({what}); "
-            "run: stateward migrate URL"
-        )
-    if isinstance(error, errors.DuplicateTable | errors.DuplicateFunction):
-        return SchemaError(
-            f"{safe}: the schema {schema!r} holds something else ({error}); give Stateward a "
-            "schema of its own with ?schema="
-        )
-    if isinstance(error, errors.InsufficientPrivilege):
-        return SchemaError(
-            f"{safe}: this role may not use the schema {schema!r} ({what}); grant it USAGE on the "
-            "schema, SELECT, INSERT, UPDATE and DELETE on its tables and EXECUTE on its functions"
-        )
+    if (problem := _schema_problem(error, message, schema)) is not None:
+        return SchemaError(f"{safe}: {problem}")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreUnavailable(
             f"{safe}: the database takes no writes: it is a standby, or was made read-only; point "
@@ -89,7 +78,7 @@ def explain(
     if is_from_pooler(error):
         return StoreUnavailable(
             f"{safe}: there is a pooler between, which lends connections for single transactions "
-            f"({what}); use ?prepare=off&listen=off",
+            f"({message}); use ?prepare=off&listen=off",
             applied=applied,
         )
     if isinstance(error, errors.LockNotAvailable):
@@ -98,19 +87,45 @@ def explain(
             "transaction",
             applied=applied,
         )
-    if isinstance(error, psycopg.OperationalError) and CERTIFICATE.search(what):
+    if isinstance(error, psycopg.OperationalError) and CERTIFICATE.search(message):
         return AccessRefused(
-            f"{safe}: {what}. Check the host in the URL, which must be one that the server's "
+            f"{safe}: {message}. Check the host in the URL, which must be one that the server's "
             "certificate was made for, sslrootcert= (the authority that signed it), sslcert= and "
             "sslkey= (if the server wants to see one of yours) and sslmode=",
             applied=applied,
         )
-    if isinstance(error, errors.InvalidAuthorizationSpecification) or REFUSED.search(what):
+    if isinstance(error, errors.InvalidAuthorizationSpecification) or REFUSED.search(message):
         return AccessRefused(
-            f"{safe}: {what}. Check user, password and database in the URL, and who may connect "
+            f"{safe}: {message}. Check user, password and database in the URL, and who may connect "
             "(pg_hba.conf)",
             applied=applied,
         )
     if isinstance(error, Unanswered):
         return StoreUnavailable(f"{safe} did not answer in time", applied=applied)
-    return StoreUnavailable(f"{safe}: {what}", applied=applied)
+    return StoreUnavailable(f"{safe}: {message}", applied=applied)
+
+
+def _schema_problem(error: psycopg.Error, message: str, schema: str) -> str | None:
+    """Return what is wrong with the schema, and what to do; None if it is something else."""
+    if isinstance(
+        error,
+        errors.UndefinedTable
+        | errors.UndefinedFunction
+        | errors.UndefinedColumn
+        | errors.InvalidSchemaName,
+    ):
+        return (
+            f"the schema {schema!r} is missing or not what this release expects ({message}); "
+            "run: stateward migrate URL"
+        )
+    if isinstance(error, errors.DuplicateTable | errors.DuplicateFunction):
+        return (
+            f"the schema {schema!r} holds something else ({error}); give Stateward a "
+            "schema of its own with ?schema="
+        )
+    if isinstance(error, errors.InsufficientPrivilege):
+        return (
+            f"this role may not use the schema {schema!r} ({message}); grant it USAGE on the "
+            "schema, SELECT, INSERT, UPDATE and DELETE on its tables and EXECUTE on its functions"
+        )
+    return None

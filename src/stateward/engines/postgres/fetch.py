@@ -1,8 +1,9 @@
-"""What reads: fetches and listings as few statements, and how their rows become outcomes."""
+"""Statements that read: fetches and listings as few of them, and outcomes from rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -26,19 +27,20 @@ from stateward.engines.postgres.outcomes import (
     read_whole,
 )
 from stateward.engines.postgres.schema import Queries
-from stateward.engines.postgres.statement import Rows, Statement, addresses
-from stateward.ops import Entity, Fetch, Fetched, Head, List
+from stateward.engines.postgres.statement import Rows, Statement, addresses, statement_of
+from stateward.ops import Entity, Fetch, Fetched, Head, List, NotYours
 
 MOST = 1 << 62  # larger numbers mean the same, and would not fit
 MOST_PARTS = 4  # fetches that are said one by one: more are cheaper together
 
+Numbered = list[tuple[int, Fetch]]  # fetches of a batch with their places in it
+ReadRow = Callable[[Fetch, Sequence[Any]], Fetched | NotYours]
+
 _encode = msgspec.json.Encoder().encode
 
 
-def reads(
-    fetches: list[tuple[int, Fetch]], listings: list[tuple[int, List]], queries: Queries
-) -> Statement:
-    """All fetches and listings of a batch as one statement, as plain as it can be said."""
+def reads(fetches: Numbered, listings: list[tuple[int, List]], queries: Queries) -> Statement:
+    """Return all fetches and listings of a batch as one statement, in its plainest form."""
     if not listings:
         if all(_is_tail(op) for _, op in fetches):
             return (_tails if len(fetches) > 1 else _tail)(fetches, queries)
@@ -49,10 +51,8 @@ def reads(
     return _together(fetches, listings, queries)
 
 
-def _together(
-    fetches: list[tuple[int, Fetch]], listings: list[tuple[int, List]], queries: Queries
-) -> Statement:
-    """All fetches and all listings: an agent's whole context is one statement."""
+def _together(fetches: Numbered, listings: list[tuple[int, List]], queries: Queries) -> Statement:
+    """Return all fetches and listings as one statement: one round trip for an agent's context."""
     plain = len(fetches) <= MOST_PARTS and all(_is_plain(op) for _, op in fetches)
     if plain:
         parts, params = _parts([op for _, op in fetches], queries)
@@ -63,19 +63,19 @@ def _together(
         parts.append(f"({queries.adapted(query)})")
         params += args
 
-    def read(rows: Rows, found: list[Any]) -> None:
+    def read(rows: Rows, outcomes: list[Any]) -> None:
         pages: list[list[Sequence[Any]]] = [[] for _ in listings]
         for index, _ in fetches:
-            found[index] = Fetched(Head())  # a part gives no row for what is not there
+            outcomes[index] = Fetched(Head())  # a part gives no row for what is not there
         for row in rows:
             number = row[0]
             if number > 0:
                 index, op = fetches[number - 1]
-                found[index] = read_fetch(op, row, newest_first=not plain)
+                outcomes[index] = read_fetch(op, row, newest_first=not plain)
             else:
                 pages[-number - 1].append(row)
         for (index, listing), page in zip(listings, pages, strict=True):
-            found[index] = read_entities(listing, page)
+            outcomes[index] = read_entities(listing, page)
 
     return Statement(" UNION ALL ".join(parts), params, read)
 
@@ -83,25 +83,25 @@ def _together(
 def settled(
     upwards: Sequence[int], reads: Statement, queries: Queries
 ) -> tuple[Statement, Statement]:
-    """The same reads, after asking since when commits are under way, for what is read upwards.
+    """Precede reads by a query for the oldest commit under way, for upward listings.
 
     In this order: what ends between the two is seen by the second.
     """
     at: list[float] = []
 
-    def read_settled(rows: Rows, _found: list[Any]) -> None:
+    def read_settled(rows: Rows, _outcomes: list[Any]) -> None:
         at.append(rows[0][0])
 
-    def read(rows: Rows, found: list[Any]) -> None:
-        reads.read(rows, found)
+    def read(rows: Rows, outcomes: list[Any]) -> None:
+        reads.read(rows, outcomes)
         for index in upwards:
-            found[index] = replace(found[index], settled=at[-1])
+            outcomes[index] = replace(outcomes[index], settled=at[-1])
 
     return Statement(queries.settled, (), read_settled), Statement(reads.query, reads.params, read)
 
 
 def _parts(ops: Sequence[Fetch], queries: Queries) -> tuple[list[str], list[Any]]:
-    """A few everyday fetches as parts of a statement, as plain as each can be said."""
+    """Return a few usual fetches as parts of a statement, each in its plainest form."""
     parts: list[str] = []
     params: list[Any] = []
     for number, op in enumerate(ops, 1):
@@ -141,7 +141,7 @@ def _fetch_params(ops: Sequence[Fetch]) -> list[Any]:
 
 
 def whole(index: int, op: Fetch, queries: Queries) -> Statement:
-    """For backups, which ask for one at a time."""
+    """Return the fetch of a whole log, which backups request one at a time."""
     log = op.log
     assert log is not None
     params = (
@@ -151,14 +151,9 @@ def whole(index: int, op: Fetch, queries: Queries) -> Statement:
         escape_or_none(log.stamp),
         op.all_documents,
         _names(op.documents),
-        *[escape(part) for part in op.entity],
     )
-
-    def read(rows: Rows, found: list[Any]) -> None:
-        absent = Fetched(Head(), reset=log.stamp is not None)
-        found[index] = read_whole(op, rows[0]) if rows else absent
-
-    return Statement(queries.fetch_whole, params, read)
+    absent = Fetched(Head(), reset=log.stamp is not None)
+    return _one(index, op, queries.fetch_whole, params, read_whole, absent)
 
 
 def _most(limit: int | None) -> int:
@@ -177,7 +172,7 @@ def _known(fetch: Fetch) -> str:
 
 
 def _is_tail(op: Fetch) -> bool:
-    """The everyday load: the newest entries and nothing else."""
+    """Return True for a fetch of the newest entries alone, the most frequent one."""
     log = op.log
     return (
         log is not None
@@ -189,7 +184,7 @@ def _is_tail(op: Fetch) -> bool:
 
 
 def _is_beginning(op: Fetch) -> bool:
-    """The oldest entries with their details, and nothing else."""
+    """Return True for a fetch of the oldest entries with their details alone."""
     log = op.log
     return (
         log is not None
@@ -202,7 +197,7 @@ def _is_beginning(op: Fetch) -> bool:
 
 
 def _is_plain(op: Fetch) -> bool:
-    """A tail, a beginning, or documents and nothing else, of which nothing is known."""
+    """Return True for a tail, a beginning, or documents alone, without known versions."""
     return (
         _is_tail(op)
         or _is_beginning(op)
@@ -214,29 +209,17 @@ def _is_head(op: Fetch) -> bool:
     return op.log is None and not (op.documents or op.all_documents)
 
 
-def _head(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+def _head(fetches: Numbered, queries: Queries) -> Statement:
     ((index, op),) = fetches
-    address = [escape(part) for part in op.entity]
-
-    def read(rows: Rows, found: list[Any]) -> None:
-        found[index] = read_head(op, rows[0]) if rows else Fetched(Head())
-
-    return Statement(queries.fetch_head, address, read)
+    return _one(index, op, queries.fetch_head, (), read_head)
 
 
-def _heads(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
-    def read(rows: Rows, found: list[Any]) -> None:
-        for index, _ in fetches:
-            found[index] = Fetched(Head())
-        for row in rows:
-            index, op = fetches[row[-1] - 1]
-            found[index] = read_head(op, row)
-
-    return Statement(queries.fetch_heads, addresses([op.entity for _, op in fetches]), read)
+def _heads(fetches: Numbered, queries: Queries) -> Statement:
+    return _several(fetches, queries.fetch_heads, (), read_head)
 
 
 def _is_news(op: Fetch) -> bool:
-    """What came after a known entry, and nothing else."""
+    """Return whether only the entries after a known one are asked for."""
     log = op.log
     return (
         log is not None
@@ -250,57 +233,61 @@ def _is_news(op: Fetch) -> bool:
 
 def _news(index: int, op: Fetch, queries: Queries) -> Statement:
     assert op.log is not None
-    address = [escape(part) for part in op.entity]
-    params = (min(op.log.after, MOST), _most(op.log.last), *address)
-
-    def read(rows: Rows, found: list[Any]) -> None:
-        found[index] = read_news(op, rows[0]) if rows else Fetched(Head(), reset=True)
-
-    return Statement(queries.fetch_news, params, read)
+    bounds = (min(op.log.after, MOST), _most(op.log.last))
+    return _one(index, op, queries.fetch_news, bounds, read_news, Fetched(Head(), reset=True))
 
 
-def _tail(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
+def _tail(fetches: Numbered, queries: Queries) -> Statement:
     ((index, op),) = fetches
     assert op.log is not None
+    return _one(index, op, queries.fetch_tail, (_most(op.log.last),), read_tail)
+
+
+def _tails(fetches: Numbered, queries: Queries) -> Statement:
+    lasts = BigintArray([_most(op.log.last) if op.log else 0 for _, op in fetches])
+    return _several(fetches, queries.fetch_tails, (lasts,), read_tail)
+
+
+def _one(
+    index: int,
+    op: Fetch,
+    query: str,
+    params: tuple[Any, ...],
+    read_row: ReadRow,
+    absent: Fetched | None = None,
+) -> Statement:
+    """A fetch by a query whose last parameters are the address of its entity."""
     address = [escape(part) for part in op.entity]
 
-    def read(rows: Rows, found: list[Any]) -> None:
-        found[index] = read_tail(op, rows[0]) if rows else Fetched(Head())
+    def outcome(rows: Rows) -> Fetched | NotYours:
+        return read_row(op, rows[0]) if rows else absent or Fetched(Head())
 
-    return Statement(queries.fetch_tail, (_most(op.log.last), *address), read)
+    return statement_of(index, query, (*params, *address), outcome)
 
 
-def _tails(fetches: list[tuple[int, Fetch]], queries: Queries) -> Statement:
-    ops = [op for _, op in fetches]
-    lasts = BigintArray([_most(op.log.last) if op.log else 0 for op in ops])
+def _several(
+    fetches: Numbered, query: str, params: tuple[Any, ...], read_row: ReadRow
+) -> Statement:
+    """Fetches by a query that gives their places in its rows, and none for what is absent."""
 
-    def read(rows: Rows, found: list[Any]) -> None:
+    def read(rows: Rows, outcomes: list[Any]) -> None:
         for index, _ in fetches:
-            found[index] = Fetched(Head())
+            outcomes[index] = Fetched(Head())
         for row in rows:
             index, op = fetches[row[-1] - 1]
-            found[index] = read_tail(op, row)
+            outcomes[index] = read_row(op, row)
 
-    params = (*addresses([op.entity for op in ops]), lasts)
-    return Statement(queries.fetch_tails, params, read)
+    return Statement(query, (*addresses([op.entity for _, op in fetches]), *params), read)
 
 
 def documents(index: int, op: List, queries: Queries) -> Statement:
     query, args = documents_query(op)
-
-    def read(rows: Rows, found: list[Any]) -> None:
-        found[index] = read_documents(op, rows)
-
-    return Statement(queries.adapted(query), args, read)
+    return statement_of(index, queries.adapted(query), args, partial(read_documents, op))
 
 
 def tally(index: int, op: List, queries: Queries) -> Statement:
     query, args = tally_query(op)
-
-    def read(rows: Rows, found: list[Any]) -> None:
-        found[index] = read_tally(op, rows)
-
-    return Statement(queries.adapted(query), args, read)
+    return statement_of(index, queries.adapted(query), args, partial(read_tally, op))
 
 
 def versions(entities: Sequence[Entity], queries: Queries) -> tuple[str, tuple[TextArray, ...]]:

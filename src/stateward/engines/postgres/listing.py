@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from stateward.codec import encode, listing_mark
@@ -10,20 +11,20 @@ from stateward.engine import MINUTE
 from stateward.engines.postgres.arrays import TextArray
 from stateward.engines.postgres.escape import escape, unescape
 from stateward.engines.postgres.outcomes import (
+    COLUMNS,
     HEAD_COLUMNS,
     documents_by_name,
     head_of,
     is_alive,
 )
+from stateward.engines.postgres.schema import blocks
 from stateward.ops import Entity, Found, List, Listed, Value
 
 # No id with a given prefix sorts after the prefix followed by this (ids have at most 512 bytes).
 _LAST = "\U0010ffff" * 128
 MOST = 1 << 31  # more than any page holds
 
-_HEAD = """e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-    e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-    e.token, e.nonce, e.holder, e.granted, e.until"""
+_HEAD = blocks().head_columns
 _DOCUMENTS = """array_to_json(ARRAY(
     SELECT json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
     FROM stateward.documents d
@@ -32,7 +33,7 @@ _ALIVE = "(e.expires IS NULL OR e.expires > (SELECT stateward.clock()))"
 
 
 def entities_query(op: List, index: int) -> tuple[str, list[Any]]:
-    """Entities by owner, kind, status or due time; `index` is in each row.
+    """Return the query for entities by owner, kind, status or due time, with `index` in each row.
 
     The columns are those of the query `fetch`, so that both can go into one statement, with kind
     and name where the log has its numbers.
@@ -90,7 +91,8 @@ def entities_query(op: List, index: int) -> tuple[str, list[Any]]:
 
 
 def read_entities(op: List, rows: Sequence[Sequence[Any]]) -> Listed:
-    """One page from the rows of `entities_query`, which may come in any order."""
+    """Return one page from the rows of `entities_query`, which may come in any order."""
+    key: Callable[[Sequence[Any]], Any]
     key = _by_due if op.due else _by_minute if op.recent else _by_name
     downwards = op.reverse != op.recent
     rows = sorted(rows, key=key, reverse=downwards)
@@ -107,7 +109,7 @@ def read_entities(op: List, rows: Sequence[Sequence[Any]]) -> Listed:
 
 
 def tally_query(op: List) -> tuple[str, list[Any]]:
-    """How many there are of each kind, or of each owner."""
+    """Return the query that counts entities of each kind, or of each owner."""
     column = "owner" if op.tally == "owner" else "kind"
     where, args = ["e.namespace = %s", "e.touched IS NOT NULL"], [escape(op.namespace)]
     for name, value in (("kind", op.kind), ("owner", op.owner)):
@@ -126,28 +128,20 @@ def tally_query(op: List) -> tuple[str, list[Any]]:
 
 def read_tally(op: List, rows: Sequence[Sequence[Any]]) -> Listed:
     """The counts from the rows of `tally_query`."""
-    found = [(unescape(name), count) for name, count in rows]
-    page = found if op.tally == "kind" else found[: op.limit]
-    return Listed(next=page[-1][0] if len(found) > len(page) else None, tally=dict(page))
+    counts = [(unescape(name), count) for name, count in rows]
+    page = counts if op.tally == "kind" else counts[: op.limit]
+    return Listed(next=page[-1][0] if len(counts) > len(page) else None, tally=dict(page))
 
 
-_DUE, _UPDATED, _KIND, _NAME, _DOCUMENTS_AT = 6, 10, 23, 24, 28
-
-
-def _by_name(row: Sequence[Any]) -> tuple[str, str]:
-    return row[_KIND], row[_NAME]  # by code points, which is the order of the bytes of UTF-8
-
-
-def _by_due(row: Sequence[Any]) -> tuple[float, str, str]:
-    return row[_DUE], row[_KIND], row[_NAME]
+_DUE, _UPDATED = (3 + COLUMNS.index(name) for name in ("due", "updated"))
+_KIND, _NAME, _DOCUMENTS_AT = 23, 24, 28
+_by_name = itemgetter(_KIND, _NAME)  # by code points, which is the order of the bytes of UTF-8
+_by_due = itemgetter(_DUE, _KIND, _NAME)
+_by_touch = itemgetter(_UPDATED, _NAME)
 
 
 def _by_minute(row: Sequence[Any]) -> tuple[float, str]:
     return row[_UPDATED] // MINUTE, row[_NAME]
-
-
-def _by_touch(row: Sequence[Any]) -> tuple[float, str]:
-    return row[_UPDATED], row[_NAME]
 
 
 def _found(op: List, row: Sequence[Any]) -> Found:
@@ -158,7 +152,7 @@ def _found(op: List, row: Sequence[Any]) -> Found:
 
 
 def documents_query(op: List) -> tuple[str, list[Any]]:
-    """One entity's documents by name."""
+    """Return the query for one entity's documents by name."""
     assert op.within is not None
     where = ["e.namespace = %s", "e.kind = %s", "e.name = %s", _ALIVE]
     args: list[Any] = [escape(part) for part in op.within]
@@ -183,7 +177,7 @@ def documents_query(op: List) -> tuple[str, list[Any]]:
 
 
 def read_documents(op: List, rows: Sequence[Sequence[Any]]) -> Listed:
-    """One page from the rows of `documents_query`."""
+    """Return one page from the rows of `documents_query`."""
     page = tuple(
         (unescape(name), Value(json, version, unescape(stamp), updated, log))
         for name, json, version, stamp, updated, log in rows[: op.limit]

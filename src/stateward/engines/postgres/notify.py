@@ -1,14 +1,14 @@
-"""Hearing of changes: LISTEN on a connection of its own, while anybody waits.
+"""Notifications of changes: LISTEN on a connection of its own, while any caller waits.
 
-A notification is a hint. Whoever waits looks again from time to time all the same, so a lost
-connection, or a commit that did not know yet that somebody listens, costs a moment at most.
-`notify_sync.py` is the blocking twin.
+A notification is a hint. Waiting callers also look again from time to time, so a lost connection,
+or a commit that did not know of a listener yet, costs a moment at most.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 
 import psycopg
 
@@ -18,87 +18,120 @@ from stateward.engines.postgres.settings import Settings
 
 REFRESH = 10.0  # seconds between two notes that somebody still listens here
 LISTENING = 30.0  # seconds such a note is good for
+SLICE = REFRESH  # async only
+# sync only: SLICE = 0.1  # seconds after which the thread looks whether it should end
 
 logger = logging.getLogger("stateward.postgres")
 
 
 class Waiter:
-    """One caller that waits for some entities; None: for whatever changes."""
+    """One caller that waits for some entities; None: for any change."""
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
         self.ids: frozenset[int] | None = None
 
     def hear(self, ids: frozenset[int] | None) -> None:
-        """Some entities changed; None: it is not known which."""
+        """Note that some entities changed; None: it is not known which."""
         if ids is None or self.ids is None or not ids.isdisjoint(self.ids):
             self._woken.set()
 
     async def wait(self, seconds: float) -> bool:
-        """Whether something was heard by then, or since the last time."""
+        """Return whether something was heard by then, or since the last time."""
+        # async only: begin
         try:
             async with asyncio.timeout(seconds):
                 await self._woken.wait()
         except TimeoutError:
             return False
+        # async only: end
+        # sync only: if not self._woken.wait(seconds):
+        # sync only:     return False
         self._woken.clear()
         return True
 
 
 class Listener:
-    """All the waiters of one engine, and the task that hears for them."""
+    """Waiters of one engine, and the task or thread that receives their notifications."""
 
     def __init__(self, settings: Settings, queries: Queries) -> None:
         self._settings = settings
         self._queries = queries
         self._id = settings.world.new_id()
+        self._lock = threading.Lock()
         self._waiters: set[Waiter] = set()
-        self._task: asyncio.Task[None] | None = None
-        self.ready = False  # what is committed from now on will be heard
+        self._task: asyncio.Task[None] | None = None  # async only
+        # sync only: self._thread: threading.Thread | None = None
+        self._closed = False
+        self.ready = False  # notifications of later commits will arrive
 
     def join(self) -> Waiter:
         """Begin to listen for one more."""
         waiter = Waiter()
-        self._waiters.add(waiter)
-        if self._task is None or self._task.done():
+        with self._lock:
+            self._waiters.add(waiter)
+            # sync only: if self._thread is None and not self._closed:
+            # sync only:     name = "stateward-postgres-listener"
+            # sync only:     self._thread = threading.Thread(
+            # sync only:         target=self._listen, name=name, daemon=True
+            # sync only:     )
+            # sync only:     self._thread.start()
+        # async only: begin
+        if self._task is None or self._task.done():  # not under the lock: a task may begin at once
             self._task = asyncio.get_running_loop().create_task(self._listen())
+        # async only: end
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
-        """The connection stays for a while: whoever follows a log comes back at once."""
-        self._waiters.discard(waiter)
+        """Forget a waiter; the connection stays for a while: followers of a log come back soon."""
+        with self._lock:
+            self._waiters.discard(waiter)
 
     async def close(self) -> None:
+        # async only: begin
         task, self._task = self._task, None
         if task is not None and task.get_loop() is asyncio.get_running_loop():
             task.cancel()
             await asyncio.wait([task])
+        # async only: end
+        # sync only: with self._lock:
+        # sync only:     self._closed = True
+        # sync only:     thread = self._thread
+        # sync only: if thread is not None:
+        # sync only:     thread.join()
 
     async def _listen(self) -> None:
         link = None
         try:
             link = await connect(self._settings)
             await link.execute(f'LISTEN "{self._queries.channel}"')
-            while self._waiters:
+            while self._is_wanted():
                 await link.execute(self._queries.listen, (self._id, LISTENING))
                 self.ready = True
-                async for notify in link.notifies(timeout=REFRESH):
-                    self._hear(notify.payload)
+                await self._hear_until(link, self._settings.world.monotonic() + REFRESH)
             await link.execute(self._queries.unlisten, (self._id,))
         except psycopg.Error as error:
             logger.info("listening_failed", extra={"error": str(error).strip()})
         finally:
             self.ready = False
             if link is not None:
-                await _let_go(link)
+                link.pgconn.finish()  # also within a request: the link is not used again
+                await link.close()
+            # sync only: with self._lock:
+            # sync only:     self._thread = None
             self._hear("")
+
+    async def _hear_until(self, link: Link, end: float) -> None:
+        while not self._closed and self._settings.world.monotonic() < end:
+            async for notify in link.notifies(timeout=SLICE):
+                self._hear(notify.payload)
+
+    def _is_wanted(self) -> bool:
+        with self._lock:
+            return bool(self._waiters) and not self._closed
 
     def _hear(self, payload: str) -> None:
         ids = frozenset(map(int, payload.split(","))) if payload else None
-        for waiter in self._waiters:
-            waiter.hear(ids)
-
-
-async def _let_go(link: Link) -> None:
-    link.pgconn.finish()  # also between a request and its reply: nobody uses it again
-    await link.close()
+        with self._lock:
+            for waiter in self._waiters:
+                waiter.hear(ids)

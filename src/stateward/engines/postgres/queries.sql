@@ -26,18 +26,46 @@ WHERE l.locktype = 'relation' AND l.relation = 'stateward.entities'::regclass
   AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
   AND l.mode = 'RowExclusiveLock';
 
+-- name: head_columns
+-- The head of an entity, in the order of `Head`, then its lease.
+e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
+e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
+e.token, e.nonce, e.holder, e.granted, e.until
+
+-- name: op_of_append
+-- The op of an entry's append, which stands on the last entry of the append. NULL: it is that of the
+-- next entry here; looking for each to the end of a long append would take the square of it.
+CASE WHEN l.op IS NOT NULL THEN l.op
+     WHEN l.following = l.seq + 1 THEN NULL
+     ELSE (SELECT s.op FROM stateward.log s
+           WHERE s.entity = e.id AND s.life = e.life AND s.seq >= l.seq
+             AND s.seq < coalesce(l.following, 1::bigint << 62) AND s.op IS NOT NULL
+           ORDER BY s.seq LIMIT 1) END
+
+-- name: tail_begins
+-- Where the newest entries begin, unless it is known beforehand.
+CASE WHEN e.live <> e.version - e.base THEN stateward.tail_begins(e, u.last) END
+
+-- name: tail_lines
+-- The newest entries, oldest first. Where nothing was removed from the log their numbers are known
+-- beforehand, and they are read in that order; otherwise where to begin is looked up from the end.
+-- Lists are made by ARRAY: to get an aggregate ready takes as long as reading twenty entries.
+array_to_string(ARRAY(
+    SELECT n.body FROM stateward.log n
+    WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
+      AND n.seq >= CASE WHEN e.live = e.version - e.base
+                        THEN greatest(e.base, e.version - u.last) + 1
+                        ELSE stateward.tail_begins(e, u.last) END
+    ORDER BY n.seq LIMIT u.last), E'\n')
+
 -- name: fetch
 -- Any parts of any entities, in one statement: one round trip and one moment. Branches that an
 -- entity does not ask for are never executed. Exactly one of first and last is set where
 -- the log is asked for; with `last` the entries come newest first, as they are read: sorting them
--- would take as long as reading them. The head is in the order of `Columns` in outcomes.py. An op
--- stands on the last entry of its append; where an entry has none here, it is that of the next:
--- looking for each to the end of a long append would take the square of it.
+-- would take as long as reading them.
 SELECT u.place, stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until,
-       CASE WHEN u.stamp IS NULL THEN NULL
+       --include head_columns
+       , CASE WHEN u.stamp IS NULL THEN NULL
             WHEN u.after = e.version THEN e.stamp
             WHEN u.after = e.base THEN e.base_stamp
             ELSE stateward.stamp_at(e.id, e.life, u.after) END,
@@ -69,14 +97,8 @@ LEFT JOIN LATERAL (
            min(l.seq) AS first,
            json_agg(json_build_array(
                l.seq, l.at, l.body,
-               CASE WHEN l.op IS NOT NULL THEN l.op
-                    WHEN l.following = l.seq + 1 THEN NULL
-                    ELSE (SELECT s.op FROM stateward.log s
-                          WHERE s.entity = e.id AND s.life = e.life AND s.seq >= l.seq
-                            AND s.seq < coalesce(l.following, 1::bigint << 62)
-                            AND s.op IS NOT NULL
-                          ORDER BY s.seq LIMIT 1) END,
-               l.key)) FILTER (WHERE u.details)::text AS entries
+               --include op_of_append
+               , l.key)) FILTER (WHERE u.details)::text AS entries
     FROM ((SELECT f.seq, NULL::float8 AS at, f.body, NULL AS op, NULL AS key,
                   NULL::bigint AS following
            FROM stateward.log f
@@ -111,24 +133,16 @@ LEFT JOIN LATERAL (
 -- For backups: a head with its base stamp, and entries with digests and with what is left of those
 -- that are gone.
 SELECT stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until,
-       CASE WHEN u.stamp IS NULL THEN NULL
+       --include head_columns
+       , CASE WHEN u.stamp IS NULL THEN NULL
             WHEN u.after = e.version THEN e.stamp
             WHEN u.after = e.base THEN e.base_stamp
             ELSE stateward.stamp_at(e.id, e.life, u.after) END,
        e.base_stamp,
        (SELECT json_agg(json_build_array(
                    l.seq, l.at, coalesce(l.body, ''),
-                   CASE WHEN l.op IS NOT NULL THEN l.op
-                        WHEN l.following = l.seq + 1 THEN NULL
-                        ELSE (SELECT s.op FROM stateward.log s
-                              WHERE s.entity = e.id AND s.life = e.life AND s.seq >= l.seq
-                                AND s.seq < coalesce(l.following, 1::bigint << 62)
-                                AND s.op IS NOT NULL
-                              ORDER BY s.seq LIMIT 1) END,
-                   l.key, l.digest, l.note))
+                   --include op_of_append
+                   , l.key, l.digest, l.note))
         FROM (SELECT f.*, lead(f.seq) OVER (ORDER BY f.seq) AS following FROM (
               SELECT * FROM stateward.log f
               WHERE f.entity = e.id AND f.life = e.life AND f.seq > u.after
@@ -150,40 +164,28 @@ FROM (SELECT %s::bigint AS after, %s::bigint AS upto, %s::bigint AS first, %s::t
 JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: fetch_tail
--- A conversation's head and its newest entries, oldest first: the everyday load. Where nothing
--- was removed from the log their numbers are known beforehand, and they are read in that order;
--- otherwise where to begin is looked up from the end, and told. Lists are made by ARRAY: to get an
--- aggregate ready takes as long as reading twenty entries.
+-- A conversation's head and its newest entries: the everyday load.
 SELECT stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until,
-       array_to_string(ARRAY(
-           SELECT n.body FROM stateward.log n
-           WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
-             AND n.seq >= CASE WHEN e.live = e.version - e.base
-                               THEN greatest(e.base, e.version - u.last) + 1
-                               ELSE stateward.tail_begins(e, u.last) END
-           ORDER BY n.seq LIMIT u.last), E'\n'),
-       CASE WHEN e.live <> e.version - e.base THEN stateward.tail_begins(e, u.last) END
+       --include head_columns
+       ,
+       --include tail_lines
+       ,
+       --include tail_begins
 FROM (SELECT %s::bigint AS last) u
 JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: fetch_head
 -- A head alone: how a cache asks whether anything has changed.
 SELECT stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until
+       --include head_columns
 FROM stateward.entities e
 WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
 
 -- name: fetch_heads
 -- The same for several.
 SELECT stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until, u.place
+       --include head_columns
+       , u.place
 FROM unnest(%b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, place)
 JOIN stateward.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name;
 
@@ -191,23 +193,15 @@ JOIN stateward.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e
 -- A conversation's head, and the entries after a place, newest first: how a cache asks for what
 -- others have appended.
 SELECT stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until,
-       CASE WHEN u.after = e.version THEN e.stamp
+       --include head_columns
+       , CASE WHEN u.after = e.version THEN e.stamp
             WHEN u.after = e.base THEN e.base_stamp
             ELSE stateward.stamp_at(e.id, e.life, u.after) END,
        CASE WHEN e.version > u.after THEN (
            SELECT json_agg(json_build_array(
                       l.seq, l.at, l.body,
-                      CASE WHEN l.op IS NOT NULL THEN l.op
-                           WHEN l.following = l.seq + 1 THEN NULL
-                           ELSE (SELECT s.op FROM stateward.log s
-                                 WHERE s.entity = e.id AND s.life = e.life AND s.seq >= l.seq
-                                   AND s.seq < coalesce(l.following, 1::bigint << 62)
-                                   AND s.op IS NOT NULL
-                                 ORDER BY s.seq LIMIT 1) END,
-                      l.key))::text
+                      --include op_of_append
+                      , l.key))::text
            FROM (SELECT n.*, lag(n.seq) OVER (ORDER BY n.seq DESC) AS following FROM (
                      SELECT n.seq, n.at, n.body, n.op, n.key FROM stateward.log n
                      WHERE n.entity = e.id AND n.life = e.life
@@ -220,34 +214,24 @@ JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 -- name: fetch_tails
 -- The same for several conversations.
 SELECT stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until,
-       array_to_string(ARRAY(
-           SELECT n.body FROM stateward.log n
-           WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
-             AND n.seq >= CASE WHEN e.live = e.version - e.base
-                               THEN greatest(e.base, e.version - u.last) + 1
-                               ELSE stateward.tail_begins(e, u.last) END
-           ORDER BY n.seq LIMIT u.last), E'\n'),
-       CASE WHEN e.live <> e.version - e.base THEN stateward.tail_begins(e, u.last) END, u.place
+       --include head_columns
+       ,
+       --include tail_lines
+       ,
+       --include tail_begins
+       , u.place
 FROM unnest(%b, %b, %b, %b) WITH ORDINALITY AS u(namespace, kind, name, last, place)
 JOIN stateward.entities e ON e.namespace = u.namespace AND e.kind = u.kind AND e.name = u.name;
 
 -- name: part_tail
 -- The same as a part of a larger statement, in the columns of `fetch`.
 SELECT u.place, stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until,
-       NULL::text, array_to_string(ARRAY(
-           SELECT n.body FROM stateward.log n
-           WHERE n.entity = e.id AND n.life = e.life AND n.body IS NOT NULL
-             AND n.seq >= CASE WHEN e.live = e.version - e.base
-                               THEN greatest(e.base, e.version - u.last) + 1
-                               ELSE stateward.tail_begins(e, u.last) END
-           ORDER BY n.seq LIMIT u.last), E'\n'),
-       NULL::bigint, CASE WHEN e.live <> e.version - e.base THEN stateward.tail_begins(e, u.last) END, NULL::text, NULL::text
+       --include head_columns
+       , NULL::text,
+       --include tail_lines
+       , NULL::bigint,
+       --include tail_begins
+       , NULL::text, NULL::text
 FROM (SELECT %s::bigint AS place, %s::bigint AS last) u
 JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 
@@ -255,10 +239,8 @@ JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s;
 -- The oldest entries of one conversation with their details, in the columns of `fetch`: the first load
 -- of a process asks for them beside the newest.
 SELECT u.place, stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until,
-       NULL::text, NULL::text, page.count, page.first, page.entries, NULL::text
+       --include head_columns
+       , NULL::text, NULL::text, page.count, page.first, page.entries, NULL::text
 FROM (SELECT %s::bigint AS place, %s::bigint AS first) u
 JOIN stateward.entities e ON e.namespace = %s AND e.kind = %s AND e.name = %s,
 LATERAL (
@@ -278,10 +260,8 @@ LATERAL (
 -- name: part_documents
 -- All documents of one entity, in the columns of `fetch`.
 SELECT %s::bigint, stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until,
-       NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
+       --include head_columns
+       , NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
        array_to_json(ARRAY(
            SELECT json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
            FROM stateward.documents d WHERE d.entity = e.id AND d.life = e.life))::text
@@ -291,10 +271,8 @@ WHERE e.namespace = %s AND e.kind = %s AND e.name = %s;
 -- name: part_named
 -- Some documents of one entity, in the columns of `fetch`.
 SELECT %s::bigint, stateward.clock(), e.id,
-       e.owner, e.status, e.label, e.due, e.retain, e.expires, e.created, e.updated, e.version,
-       e.stamp, e.base, e.live, e.commits, e.life, e.dropped,
-       e.token, e.nonce, e.holder, e.granted, e.until,
-       NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
+       --include head_columns
+       , NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text,
        array_to_json(ARRAY(
            SELECT json_build_array(d.name, d.value, d.version, d.stamp, d.updated, d.log)
            FROM stateward.documents d

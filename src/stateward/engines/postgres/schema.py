@@ -16,39 +16,9 @@ class Queries(SimpleNamespace):
     """The named blocks of queries.sql as attributes, for one schema."""
 
     def __init__(self, schema: str) -> None:
-        blocks = vars(_blocks())
-        super().__init__(**{name: adapted(text, schema) for name, text in blocks.items()})
+        super().__init__(**{name: adapted(text, schema) for name, text in vars(blocks()).items()})
         self.schema = schema
         self.channel = f"{schema}.changes"
-
-    commit_batch: str
-    commit_alone: str
-    restore: str
-    sweep: str
-    settled: str
-    fetch: str
-    fetch_whole: str
-    fetch_tail: str
-    fetch_tails: str
-    part_tail: str
-    part_beginning: str
-    part_documents: str
-    part_named: str
-    versions: str
-    listen: str
-    unlisten: str
-    has_schema: str
-    about: str
-    namespaces: str
-    be_patient: str
-    lock_migrations: str
-    create_schema: str
-    note_about: str
-    describe: str
-    purge: str
-    put_note: str
-    noted: str
-    drop_schema: str
 
     def adapted(self, query: str) -> str:
         """A query written for the schema `stateward`."""
@@ -56,7 +26,8 @@ class Queries(SimpleNamespace):
 
 
 @cache
-def _blocks() -> SimpleNamespace:
+def blocks() -> SimpleNamespace:
+    """Return the named blocks of queries.sql, written for the schema `stateward`."""
     return load(PACKAGE, "queries.sql")
 
 
@@ -75,19 +46,19 @@ def adapted(query: str, schema: str) -> str:
 
 
 def migrations(schema: str) -> list[Migration]:
-    """Every migration, oldest first."""
+    """Return every migration, oldest first."""
     return [Migration(name, adapted(sql, schema)) for name, sql in load_migrations(PACKAGE)]
 
 
 def pending(about: dict[str, str], schema: str) -> list[Migration]:
-    """What is missing, from what the schema says of itself; `SchemaError` if it is too new."""
+    """Return the missing steps by the table `about`; `SchemaError` if the schema is too new."""
     check_release(f"the schema {schema!r}", about.get("oldest_release", ""))
     done = int(about.get("schema", "0"))
     return [step for step in migrations(schema) if step.number > done]
 
 
 def script(steps: list[Migration], schema: str) -> str:
-    """The steps as one text for `psql`: what it leaves is what `migrate` would have left."""
+    """Return the steps as one text for `psql`, with the same effect as `migrate`."""
     if not steps:
         return ""
     last = steps[-1]

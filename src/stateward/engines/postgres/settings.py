@@ -1,4 +1,4 @@
-"""What a `postgresql://` URL says: where the database is, and how it is used."""
+"""The settings of a `postgresql://` URL: where the database is, and how it is used."""
 
 from __future__ import annotations
 
@@ -19,28 +19,10 @@ from stateward.world import World
 
 # Options that go to libpq as they are.
 LIBPQ = (
-    "host",
-    "hostaddr",
-    "port",
-    "user",
-    "password",
-    "passfile",
-    "dbname",
-    "service",
-    "application_name",
-    "target_session_attrs",
-    "load_balance_hosts",
-    "channel_binding",
-    "require_auth",
-    "gssencmode",
-    "sslmode",
-    "sslnegotiation",
-    "sslrootcert",
-    "sslcert",
-    "sslkey",
-    "sslpassword",
-    "sslcrl",
-    "ssl_min_protocol_version",
+    *("host", "hostaddr", "port", "user", "password", "passfile", "dbname", "service"),
+    *("application_name", "target_session_attrs", "load_balance_hosts", "channel_binding"),
+    *("require_auth", "gssencmode", "sslmode", "sslnegotiation", "sslrootcert", "sslcert"),
+    *("sslkey", "sslpassword", "sslcrl", "ssl_min_protocol_version"),
 )
 OURS = ("schema", "pool", "migrate", "listen", "prepare", "wire", "connect_timeout")
 
@@ -60,7 +42,7 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 
 
 class Met(Struct):
-    """What was learnt about the way to the database; shared by all who use it."""
+    """Facts learnt about the way to the database, shared by all copies of its settings."""
 
     pooler: bool = False  # something between refuses what a session is told
 
@@ -82,16 +64,16 @@ class Settings(Struct, frozen=True):
     met: Met
 
     def __repr__(self) -> str:
-        return f"Settings({self.safe!r})"  # it has a password
+        return f"Settings({self.safe!r})"  # the settings include a password
 
     @property
     def prepares(self) -> bool:
-        """Whether statements and settings may stay in a session."""
+        """True if prepared statements and settings may stay in a session."""
         return self.prepare and not self.met.pooler
 
     @property
     def queriers(self) -> int:
-        """Connections that ask: one of the pool may listen, and one is the sibling's."""
+        """Connections for queries: of the pool, one may listen, and one is the sibling's."""
         return max(1, self.pool - 2)
 
     @property
@@ -99,11 +81,11 @@ class Settings(Struct, frozen=True):
         return self.listen and self.pool > 2 and not self.met.pooler
 
     def for_sibling(self) -> Settings:
-        """The same with a single connection, which only asks."""
+        """Return settings with a single connection, which only asks."""
         return msgspec.structs.replace(self, pool=1, listen=False, migrate=False)
 
     def connect_arguments(self) -> dict[str, Any]:
-        """For the driver's `connect`. Asks for addresses and `credentials`: that may take time."""
+        """Return the arguments of the driver's `connect`. Blocks: asks for addresses and login."""
         arguments = resolved(self.conninfo)
         if self.prepares:
             arguments["options"] = " ".join(f"-c {setting}" for setting in SESSION)
@@ -151,7 +133,7 @@ def _conninfo(url: EngineURL, timeout: int) -> dict[str, Any]:
     if url.hosts is None:
         raise refusal
     try:
-        given = conninfo_to_dict(f"{base}?{query}" if query else base)
+        parameters = conninfo_to_dict(f"{base}?{query}" if query else base)
     except psycopg.ProgrammingError:
         raise refusal from None  # the driver's own words hold the whole URL, password and all
     chosen: dict[str, Any] = {
@@ -164,7 +146,7 @@ def _conninfo(url: EngineURL, timeout: int) -> dict[str, Any]:
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
     }
-    return chosen | given
+    return chosen | parameters
 
 
 def _number(url: EngineURL, name: str, default: int, least: int, most: int) -> int:

@@ -1,4 +1,4 @@
-"""One moment of a schema, for as long as it takes to read all of it."""
+"""Reads of a whole schema as it was at one moment."""
 
 from __future__ import annotations
 

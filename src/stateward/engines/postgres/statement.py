@@ -13,7 +13,7 @@ Rows = Sequence[Sequence[Any]]
 
 
 class Statement:
-    """One statement, and what makes outcomes of its rows."""
+    """One statement, with the function that turns its rows into outcomes."""
 
     __slots__ = ("params", "query", "read")
 
@@ -23,6 +23,17 @@ class Statement:
         self.query = query
         self.params = params
         self.read = read
+
+
+def statement_of(
+    index: int, query: str, params: Sequence[Any], outcome: Callable[[Rows], Any]
+) -> Statement:
+    """Return the statement of one operation, which is at this index of its batch."""
+
+    def read(rows: Rows, outcomes: list[Any]) -> None:
+        outcomes[index] = outcome(rows)
+
+    return Statement(query, params, read)
 
 
 def addresses(entities: Sequence[Entity]) -> tuple[TextArray, TextArray, TextArray]:

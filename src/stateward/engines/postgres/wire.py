@@ -56,7 +56,7 @@ _KINDS: dict[type, _Kind] = {
     Int8: (20, _bigint),
     int: (20, _bigint),
     float: (701, _float),
-    type(None): (0, _none),  # of whatever type is asked for there
+    type(None): (0, _none),  # any type fits
     **{
         kind: (kind.array, _data)
         for kind in (TextArray, BigintArray, IntegerArray, FloatArray, BooleanArray)
@@ -67,7 +67,7 @@ _KINDS: dict[type, _Kind] = {
 def _kinds_of(values: Sequence[Any]) -> list[_Kind]:
     try:
         return [_KINDS[type(value)] for value in values]
-    except KeyError:  # somebody's own kind of string
+    except KeyError:  # a subclass of str
         return [
             next(how for kind, how in _KINDS.items() if isinstance(value, kind)) for value in values
         ]
@@ -94,7 +94,7 @@ class _Statement:
 
 
 class Wire:
-    """What one connection has been asked so far, and how it is asked again."""
+    """The statements that one connection has met, prepared once they are used often."""
 
     def __init__(self, link: psycopg.AsyncConnection[Any] | psycopg.Connection[Any]) -> None:
         self._link = link
@@ -109,12 +109,9 @@ class Wire:
         values = [how(value) for (_, how), value in zip(kinds, params, strict=True)]
         key = query, tuple([oid for oid, _ in kinds])
         statement = self._statements.get(key) or self._meet(key)
-        if statement.name:
-            self._pgconn.send_query_prepared(
-                statement.name, values, statement.formats, Format.BINARY
-            )
-        elif self._is_worth_preparing(statement):
+        if not statement.name and self._is_worth_preparing(statement):
             yield from self._prepare(statement, key[1])
+        if statement.name:
             self._pgconn.send_query_prepared(
                 statement.name, values, statement.formats, Format.BINARY
             )
@@ -127,7 +124,7 @@ class Wire:
         reader.set_pgresult(result, set_loaders=not statement.uses)
         statement.uses += 1
         rows = reader.load_rows(0, result.ntuples, tuple)
-        reader.set_pgresult(None, set_loaders=False)  # not kept until it is asked again
+        reader.set_pgresult(None, set_loaders=False)  # frees the result before the next query
         return rows
 
     def _answer(self, expected: ExecStatus) -> Generator[Any, Any, PGresult]:

@@ -10,27 +10,27 @@ from stateward.ops import Append, Commit, Fence, LogAt, digest_of
 MOST_AT_ONCE = 1000  # bodies that one command of a script takes without being split
 
 
-def append_command(op: Commit, clock: str, told: int | None) -> Command | None:
-    """The short form, for a commit that only appends and checks nothing unusual.
+def append_command(op: Commit, clock: str, indexed: int | None) -> Command | None:
+    """Return the short command for a commit that only appends and has usual checks.
 
-    On a cluster `told` is the minute that the index has of the entity.
+    On a cluster `indexed` is the minute that the index has of the entity.
     """
-    words = append_words(op, clock, told)
+    words = append_words(op, clock, indexed)
     if words is None:
         return None
     head = head_key(op.entity)
-    if told is None:
+    if indexed is None:
         return ("EVALSHA", APPEND.sha, 1, head, *words)
     append = op.writes[0]
     assert type(append) is Append
-    given: tuple[str, ...] = (head, f"{head}:log", f"{head}:marks", f"{head}:ops", f"{head}:ops2")
+    keys: tuple[str, ...] = (head, f"{head}:log", f"{head}:marks", f"{head}:ops", f"{head}:ops2")
     if append.key is not None:
-        given += (f"{head}:keys", f"{head}:keys2")
-    return ("EVALSHA", APPEND.sha, len(given), *given, *words)
+        keys += (f"{head}:keys", f"{head}:keys2")
+    return ("EVALSHA", APPEND.sha, len(keys), *keys, *words)
 
 
-def append_words(op: Commit, clock: str, told: int | None) -> tuple[str, ...] | None:
-    """What `append.lua` is told; None if the commit does, or asks, anything else."""
+def append_words(op: Commit, clock: str, indexed: int | None) -> tuple[str, ...] | None:
+    """Return the arguments for `append.lua`; None if the commit does or asks anything else."""
     writes, owner = op.writes, op.owner
     if len(writes) != 1 or op.reading:
         return None
@@ -38,7 +38,7 @@ def append_words(op: Commit, clock: str, told: int | None) -> tuple[str, ...] | 
     if type(append) is not Append or not 0 < len(append.bodies) <= MOST_AT_ONCE:
         return None
     key, note, claim = append.key, append.note, "" if owner is None else "=" + owner
-    if key is None and note is None and told is None and not clock and not op.checks:
+    if key is None and note is None and indexed is None and not clock and not op.checks:
         return (op.op, claim, *append.bodies)
     version = stamp = token = nonce = ""
     for check in op.checks:
@@ -48,22 +48,22 @@ def append_words(op: Commit, clock: str, told: int | None) -> tuple[str, ...] | 
             token, nonce = str(check.token), check.nonce
         else:
             return None
-    more = "" if told is None else f"c{told}"
+    flags = "" if indexed is None else f"c{indexed}"
     if clock or version or token or key is not None or note is not None:
         mark = "" if key is None else digest(append.bodies) + key
-        more += "+" if note is None else "+n"
-        said = (claim, clock, version, stamp, token, nonce, mark)
-        return (op.op, more, *said, *(() if note is None else (note,)), *append.bodies)
-    return (op.op, more, claim, *append.bodies)
+        flags += "+" if note is None else "+n"
+        words = (claim, clock, version, stamp, token, nonce, mark)
+        return (op.op, flags, *words, *(() if note is None else (note,)), *append.bodies)
+    return (op.op, flags, claim, *append.bodies)
 
 
 def maybe(word: str | None) -> str:
-    """A word that may be missing: nothing and an empty one can be told apart."""
+    """Return a word that may be missing, so that none differs from an empty one."""
     return "" if word is None else f"={word}"
 
 
 def digest(bodies: tuple[str, ...]) -> str:
-    """The number that every engine knows an append's bodies by, always in 16 characters."""
+    """Return the number that identifies an append's bodies in every engine, in 16 characters."""
     return hex_of(digest_of(bodies))
 
 

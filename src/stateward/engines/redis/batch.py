@@ -22,7 +22,7 @@ AGAIN = ("NOSCRIPT", "MOVED", "ASK", "TRYAGAIN")
 
 
 def plan_of(op: Op, traits: Traits) -> Plan[Any]:
-    """What to ask for an operation."""
+    """Return the plan of an operation."""
     if type(op) is Commit:
         return commit(op, traits) if traits.inline else touching_commit(op, traits)
     if type(op) is Fetch:
@@ -41,15 +41,15 @@ class Batch:
 
     def __init__(self, plans: Sequence[Plan[Any]], traits: Traits) -> None:
         self.outcomes: list[Any] = [None] * len(plans)
-        self.wrote = False  # what was asked before has, or may have
+        self.wrote = False  # True if an earlier step has written, or may have
         self._traits = traits
         self._plans = [(number, plan, next(plan)) for number, plan in enumerate(plans)]
         self.steps = self._asked()
-        self._first: Pipeline | None = None  # what was asked before there is more to ask
+        self._first: Pipeline | None = None  # the request of `message`
 
     @property
     def keys(self) -> list[str]:
-        """One of each step: they tell which server it is for."""
+        """One key of each step; the keys decide which server a step goes to."""
         return [step.key for step in self.steps]
 
     def _asked(self) -> list[PipelineStep]:
@@ -58,12 +58,12 @@ class Batch:
     # --- the first round, if one server can be asked at once -----------------------------
 
     def message(self) -> Pipeline:
-        """What to send, and how many replies that gets."""
+        """Return the packed request, with the number of replies to it."""
         self._first = Pipeline(self.steps, self._traits.server)
         return self._first
 
     def take(self, replies: Sequence[Any], server: str) -> bool:
-        """Whether the replies to the request have settled everything."""
+        """Take the replies to the request; return True if they settle every operation."""
         first = self._first
         assert first is not None, "message() comes first"
         if first.take(replies):
@@ -78,7 +78,7 @@ class Batch:
         return False
 
     def rest(self) -> Batch:
-        """What is still to be asked, round after round."""
+        """Return the batch of the steps that are still to be asked."""
         return self
 
     def settle(self, outcomes: list[Any]) -> list[Any]:
@@ -90,7 +90,7 @@ class Batch:
         """Give every plan the answers to its steps; whether all have their outcomes now."""
         self.wrote = self.wrote or any(step.writes for step in self.steps)
         first, self._first = self._first, None
-        if first is not None and first.errors:  # these are the answers that were missing
+        if first is not None and first.errors:  # these answers were missing
             later = iter(answers)
             answers = [
                 next(later) if number in first.errors else answer

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
+from msgspec.structs import replace
+
 from stateward.engine import MINUTE
 from stateward.engines.redis.append import append_command, digest, hex_of, maybe
 from stateward.engines.redis.client.pipeline import PipelineStep
@@ -55,14 +57,14 @@ _RANKS: dict[type, int] = {Fence: 0, Unheld: 1}
 def commit(
     op: Commit,
     traits: Traits,
-    told: int | None = None,
-    telling: int | None = None,
+    indexed: int | None = None,
+    indexing: int | None = None,
     entered: tuple[str, str] = ("", ""),
 ) -> Plan[CommitOutcome]:
-    """What is asked of `append.lua` where that may do, and otherwise of `commit.lua`.
+    """Plan a commit: by `append.lua` where that may do, and otherwise by `commit.lua`.
 
-    On a cluster `told` is the minute that the index has of the entity at least, 0 if that is not
-    known, and `telling` what it has after the first round; None: it does not matter. `entered` is
+    On a cluster `indexed` is the minute that the index has of the entity at least, 0 if that is not
+    known, and `indexing` what it has after the first round; None: it does not matter. `entered` is
     since when the index has which entries, if they were written without being asked for.
     """
     writes = op.writes
@@ -71,20 +73,20 @@ def commit(
     keys = keys_of(op.entity)
     owner = traits.owner_of(op)
     if op.entity in traits.seen:
-        short = append_command(op, traits.at(), told)
+        short = append_command(op, traits.at(), indexed)
         if short is not None:
             reply = (yield (PipelineStep(keys.head, (short,), True),))[0][0]
-            told = telling
+            indexed = indexing
             if reply:
                 return Applied(reply[1], op.op, float(reply[0]))
     traits.seen.keep(op.entity, owner or "")
     owners = likely_owners(op, owner or "") if traits.inline else entered
     tail, drops = commit_tail(op), type(writes[0]) is Drop
     while True:
-        flags = traits.flags if told is None else f"{traits.flags}c{told}"
+        flags = traits.flags if indexed is None else f"{traits.flags}c{indexed}"
         command = commit_command(op, keys, owners, traits.at(), flags, tail)
         reply = (yield (PipelineStep(keys.head, (command,), True),))[0][0]
-        was_told, told = told, telling
+        before, indexed = indexed, indexing
         if type(reply) is list and reply[0] == b"O":
             owners = reply[1].decode(), reply[2].decode()
             traits.seen.keep(op.entity, owners[1])
@@ -95,26 +97,21 @@ def commit(
             yield write_steps(entries, ("!" if drops else "") + traits.at())
             owners = at, need
         elif type(reply) is list and reply[0] == b"T":
-            if told == was_told:  # it took too long
-                told = telling = int(reply[1])
-                yield write_steps(touches(op.entity, op.owner, told, ">"), traits.at())
+            if indexed == before:  # the commit took too long
+                indexed = indexing = int(reply[1])
+                yield write_steps(touches(op.entity, op.owner, indexed, ">"), traits.at())
         else:
             return commit_outcome(op, reply)
 
 
 def touched_at(op: Commit, now: float) -> float:
-    """What `Head.updated` is after a commit at that time."""
+    """Return `Head.updated` as it is after a commit at that time."""
     write = op.writes[0]
     return write.head.updated if type(write) is Restore else now
 
 
 def commit_command(
-    op: Commit,
-    keys: EntityKeys,
-    owners: tuple[str, str],
-    clock: str,
-    flags: str,
-    tail: list[Word],
+    op: Commit, keys: EntityKeys, owners: tuple[str, str], clock: str, flags: str, tail: list[Word]
 ) -> Command:
     """The whole command. `tail` is from `commit_tail`, `owners` are those whose index is given.
 
@@ -122,30 +119,21 @@ def commit_command(
     """
     owner = op.owner
     if "i" not in flags:
-        given = (*keys.own, keys.none)
+        names = (*keys.own, keys.none)
     else:
         namespace = op.entity.namespace
         a, b = (owner_index(namespace, name) for name in owners)
-        given = (
-            *keys.own,
-            keys.kinds,
-            keys.ids,
-            keys.statuses,
-            keys.due,
-            a,
-            f"{a}:status",
-            b,
-            f"{b}:status",
-            keys.sweep,
-            keys.touched,
+        names = (
+            *(*keys.own, keys.kinds, keys.ids, keys.statuses, keys.due),
+            *(a, f"{a}:status", b, f"{b}:status", keys.sweep, keys.touched),
             *(touched_index(namespace, op.entity.kind, name) for name in owners),
             keys.owners,
         )
     return (
         "EVALSHA",
         COMMIT.sha,
-        len(given),
-        *given,
+        len(names),
+        *names,
         op.op,
         clock,
         flags,
@@ -160,7 +148,7 @@ def commit_command(
 
 
 def commit_tail(op: Commit) -> list[Word]:
-    """What to read, to check and to write."""
+    """Return the words for what a commit reads, checks and writes."""
     words: list[Word] = [len(op.reading), *op.reading, len(op.checks)]
     for check in in_order(op.checks):
         _add_check(words, check)
@@ -170,19 +158,19 @@ def commit_tail(op: Commit) -> list[Word]:
 
 
 def in_order(checks: tuple[Check, ...]) -> list[Check]:
-    """Fences first, then who holds the lease, then all others as they were given."""
+    """Return fences first, then the check of the lease's holder, then all others in order."""
     if len(checks) < 2:
         return list(checks)
     return sorted(checks, key=lambda check: _RANKS.get(type(check), 2))
 
 
 def likely_owners(op: Commit, owner: str) -> tuple[str, str]:
-    """Whose index this commit may have to change, as far as it says so itself."""
+    """Return the owners whose index this commit may change, as far as it names them."""
     return owner, next_owner(op) or ""
 
 
 def next_owner(op: Commit) -> str | None:
-    """Whom the commit gives the entity to, if it does."""
+    """Return the owner that the commit gives the entity to, if it does."""
     for write in op.writes:
         if type(write) is SetHead and write.owner is not None:
             return write.owner
@@ -197,16 +185,7 @@ def commit_outcome(op: Commit, reply: Any) -> CommitOutcome:
         return applied_of(reply, op.op)
     kind = reply[0]
     if kind == b"A":
-        first = applied_of(reply[1], op.op)
-        return Applied(
-            first.version,
-            first.stamp,
-            first.at,
-            first.documents,
-            first.lease,
-            first.created,
-            values_of(reply[2]),
-        )
+        return replace(applied_of(reply[1], op.op), values=values_of(reply[2]))
     if kind == b"N":
         return NotYours()
     if kind == b"V":
@@ -283,7 +262,7 @@ def _add_write(words: list[Word], write: Write) -> None:
 
 
 def _add_restore(words: list[Word], write: Restore) -> None:
-    """In the order that `commit_restore.lua` states."""
+    """Add the words of a restore in the order that `commit_restore.lua` states."""
     head, entries = write.head, write.entries
     words += "S", "1" if write.continued else "", head.owner, head.status, head.label
     words += _number(head.due), _number(head.retain), _number(head.expires)
@@ -312,7 +291,7 @@ def _mark(entry: Entry) -> str:
 
 
 def _remembered(entry: Entry) -> str:
-    """What `:keys` has of the key, which an entry may have without its being known any more."""
+    """Return the value of an entry's key in `:keys`; "" if the key is no longer remembered."""
     if entry.key is None or entry.digest is None:
         return ""
     return f"{entry.seq} {entry.at!r} {hex_of(entry.digest)} {entry.stamp}"

@@ -1,13 +1,18 @@
-"""What a server says of itself, in words. No I/O here."""
+"""The description of a server, in words. No I/O here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from stateward.engine import Description
 
 SCHEMA = 3  # the heads have a tip: see lua/commit.lua
+WORST_FIRST = {  # beginnings of the least durable values
+    "appendonly": ("no",),
+    "appendfsync": ("no", "unknown", "everysec"),
+    "maxmemory_policy": ("allkeys", "volatile", "unknown"),
+}
 
 
 def info_of(reply: bytes) -> dict[str, str]:
@@ -21,41 +26,34 @@ def info_of(reply: bytes) -> dict[str, str]:
 
 
 def description_of(nodes: Mapping[str, Mapping[str, str]], wait_replicas: int) -> Description:
-    """Of one server, or of the primaries of a cluster, by their names.
+    """Describe one server, or the primaries of a cluster, by their names.
 
-    Of each, what INFO told, and CONFIG GET; managed servers do not tell the latter. The state lies
-    on all of them, so a setting is that of the one where it keeps the least.
+    `nodes` has the fields of INFO and CONFIG GET of each server; managed servers refuse the latter.
+    State lies on all servers, so the least durable value of a setting counts.
     """
     infos = list(nodes.values())
     info = infos[0]
-    name = "valkey" if "valkey_version" in info else "redis"
-    appendonly = _weakest(nodes, _appendonly, ("no",))
-    appendfsync = _weakest(nodes, _appendfsync, ("no", "unknown", "everysec"))
-    policy = _weakest(nodes, _policy, ("allkeys", "volatile", "unknown"))
+    weakest = {name: _weakest(nodes, name, order) for name, order in WORST_FIRST.items()}
     settings: dict[str, Any] = {
-        "server": name,
+        "server": "valkey" if "valkey_version" in info else "redis",
         "mode": info.get("redis_mode", info.get("server_mode", "standalone")),
         "role": info.get("role", "unknown"),
         "primaries": len(infos),
         "replicas": min(int(each.get("connected_slaves", 0)) for each in infos),
         "wait_replicas": wait_replicas,
-        "appendonly": appendonly.value,
-        "appendfsync": appendfsync.value,
+        "appendonly": weakest["appendonly"].value,
+        "appendfsync": weakest["appendfsync"].value,
         "maxmemory": sum(int(each.get("maxmemory", 0)) for each in infos),
-        "maxmemory_policy": policy.value,
+        "maxmemory_policy": weakest["maxmemory_policy"].value,
         "used_memory": sum(int(each.get("used_memory", 0)) for each in infos),
         "maxclients": _fewest(infos),
         "connected_clients": max(int(each.get("connected_clients", 0)) for each in infos),
         "replication_lag_bytes": max((_lag(each) for each in infos), default=0),
         "evicted_keys": sum(int(each.get("evicted_keys", 0)) for each in infos),
     }
-    for setting, found in (
-        ("appendonly", appendonly),
-        ("appendfsync", appendfsync),
-        ("maxmemory_policy", policy),
-    ):
-        if found.nodes:
-            settings[f"{setting}_nodes"] = ", ".join(found.nodes)
+    for name, setting in weakest.items():
+        if setting.nodes:
+            settings[f"{name}_nodes"] = ", ".join(setting.nodes)
     return Description(
         engine="redis",
         version=info.get("valkey_version") or info.get("redis_version", "unknown"),
@@ -74,49 +72,39 @@ class Weakest(NamedTuple):
     nodes: tuple[str, ...]
 
 
-def _weakest(
-    nodes: Mapping[str, Mapping[str, str]],
-    read: Callable[[Mapping[str, str]], str],
-    order: Sequence[str],
-) -> Weakest:
-    """`order`: how values begin, the worst first; all others are better."""
+def _weakest(nodes: Mapping[str, Mapping[str, str]], setting: str, order: Sequence[str]) -> Weakest:
+    """Return the weakest of a setting's values; `order` lists those that are worst, worst first."""
 
     def rank(value: str) -> int:
         return next((n for n, begin in enumerate(order) if value.startswith(begin)), len(order))
 
-    values = {name: read(info) for name, info in nodes.items()}
+    values = {name: _value(info, setting) for name, info in nodes.items()}
     worst = min(values.values(), key=rank)
     those = tuple(name for name, value in values.items() if rank(value) == rank(worst))
     return Weakest(worst, () if len(those) == len(nodes) else those)
 
 
-def _appendonly(info: Mapping[str, str]) -> str:
-    return info.get("appendonly") or ("yes" if info.get("aof_enabled") == "1" else "no")
-
-
-def _appendfsync(info: Mapping[str, str]) -> str:
-    return info.get("appendfsync", "unknown")
-
-
-def _policy(info: Mapping[str, str]) -> str:
-    return info.get("maxmemory_policy", "unknown")
+def _value(info: Mapping[str, str], setting: str) -> str:
+    if setting == "appendonly":
+        return info.get(setting) or ("yes" if info.get("aof_enabled") == "1" else "no")
+    return info.get(setting, "unknown")
 
 
 def _fewest(infos: Sequence[Mapping[str, str]]) -> int | str:
-    """Connections that the server takes, or that of a cluster which takes the fewest."""
-    told = [int(each["maxclients"]) for each in infos if each.get("maxclients")]
-    return min(told) if told else "unknown"
+    """Return the most connections that the server, or the least one of a cluster, accepts."""
+    limits = [int(each["maxclients"]) for each in infos if each.get("maxclients")]
+    return min(limits) if limits else "unknown"
 
 
 def _lag(info: Mapping[str, str]) -> int:
-    """Bytes by which the replica that is furthest behind is."""
+    """Return by how many bytes the slowest replica is behind."""
     offset = int(info.get("master_repl_offset", 0))
     replicas = [
         info[f"slave{n}"]
         for n in range(int(info.get("connected_slaves", 0)))
         if f"slave{n}" in info
     ]
-    fields = [dict(part.partition("=")[::2] for part in told.split(",")) for told in replicas]
+    fields = [dict(part.partition("=")[::2] for part in line.split(",")) for line in replicas]
     return max((offset - int(each.get("offset", offset)) for each in fields), default=0)
 
 
@@ -141,9 +129,9 @@ def _durability(settings: Mapping[str, Any]) -> str:
         copies = f"{replicas} it too before it is acknowledged"
     else:
         copies = "a failover may lose the last writes (set wait_replicas=1 to prevent that)"
-    said = f"{disk}; {copies}"
+    sentence = f"{disk}; {copies}"
     policy = str(settings["maxmemory_policy"])
     if policy.startswith("allkeys"):
         who = settings.get("maxmemory_policy_nodes", "the server")
-        said += f"; under memory pressure {who} DELETES state (maxmemory-policy {policy})"
-    return said
+        sentence += f"; under memory pressure {who} DELETES state (maxmemory-policy {policy})"
+    return sentence

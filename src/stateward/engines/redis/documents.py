@@ -37,6 +37,6 @@ def list_documents(op: List, entity: Entity, traits: Traits) -> Plan[Any]:
     reply = (yield (PipelineStep(keys[0], (command,)),))[0][0]
     if reply == [b"V"]:
         raise other_format()
-    found = tuple(values_of(reply).items())
-    page = found[: op.limit]
-    return Listed(documents=page, next=page[-1][0] if len(found) > len(page) else None)
+    documents = tuple(values_of(reply).items())
+    page = documents[: op.limit]
+    return Listed(documents=page, next=page[-1][0] if len(documents) > len(page) else None)

@@ -7,13 +7,14 @@ for is carried to its end all the same.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 from hiredis import ReplyError
 from msgspec.structs import replace
 
 from stateward.engine import Capabilities, Description, SyncEngine
+from stateward.engines.own_tasks import OwnTasks
 from stateward.engines.redis.batch import Batch, plan_of
 from stateward.engines.redis.client.cluster import ClusterServers
 from stateward.engines.redis.client.connection import Connection  # async only
@@ -46,7 +47,6 @@ from stateward.errors import StoreUnavailable
 from stateward.ops import Commit, Entity, Fetch, Op, Outcome
 from stateward.world import World
 
-T = TypeVar("T")
 Request = FastRequest | Batch
 
 CAPABILITIES = Capabilities(
@@ -54,7 +54,7 @@ CAPABILITIES = Capabilities(
     shared=True,
     native_notify=True,
     parallel_batches=2,
-    batch=50,  # so that two batches share 100 callers: one is packed while the server has the other
+    batch=50,  # two batches for 100 callers: one is packed while the server has the other
     networked=True,
     purges=True,
     system="redis",
@@ -65,23 +65,16 @@ class RedisEngine:
     """The contract over one server, over the primary of a sentinel's service, or over a cluster."""
 
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
-        """`clock` is for tests only: it tells the time instead of the server."""
+        """`clock` is for tests only, and replaces the time of the server."""
         self.capabilities = replace(CAPABILITIES, parts=server.cluster)
         self._server = server
         members = SeenMembers(5_000)
         self._traits = Traits(
-            server,
-            not server.cluster,
-            clock,
-            Latest(20_000),
-            Latest(20_000),
-            members,
-            set(),
-            set(),
+            server, not server.cluster, clock, Latest(20_000), Latest(20_000), members, set(), set()
         )
         self._servers = _servers_of(server)
         self._notifications = Notifications(server, self._servers.address, self._has_moved)
-        self._tasks: set[asyncio.Task[Any]] = set()  # async only
+        self._tasks = OwnTasks()  # async only
 
     async def open(self) -> None:
         await self._servers.open()
@@ -90,12 +83,7 @@ class RedisEngine:
             raise refused(pong, self._servers.name)
 
     async def close(self) -> None:
-        # async only: begin
-        loop = asyncio.get_running_loop()
-        while mine := [task for task in self._tasks if task.get_loop() is loop]:
-            await asyncio.wait(mine)
-        self._tasks.clear()  # those of an event loop that has ended will not go on
-        # async only: end
+        await self._tasks.finish()  # async only
         await self._notifications.close()
         await self._servers.close()
 
@@ -108,7 +96,7 @@ class RedisEngine:
             request = Batch([plan_of(op, traits) for op in ops], traits)
         lent = self._servers.idle(request)
         if lent is None:
-            return await self._own(self._finish(request, deadline))  # async only
+            return await self._tasks.run(self._finish(request, deadline))  # async only
             # sync only: return self._finish(request, deadline)
         pool, connection = lent
         try:
@@ -116,7 +104,7 @@ class RedisEngine:
             replies = await connection.round_trip(message.packed, message.replies, deadline)
         # async only: begin
         except asyncio.CancelledError:
-            self._keep(self._go_on(request, pool, connection))
+            self._tasks.start(self._go_on(request, pool, connection))
             raise
         # async only: end
         except BaseException as error:
@@ -131,14 +119,14 @@ class RedisEngine:
         except StoreUnavailable as error:
             self._servers.doubt(error, pool.address)
             raise
-        return await self._own(self._finish(request, deadline))  # async only
+        return await self._tasks.run(self._finish(request, deadline))  # async only
         # sync only: return self._finish(request, deadline)
 
     def part_of(self, op: Op) -> Hashable:
-        """The nodes that it concerns, so that one that hangs holds nothing else up.
+        """Return the nodes of an operation, so that a hanging node delays no other operation.
 
-        That is where it is, where its part of the index is, mostly the same, and for what is new
-        its owner's node. Listings ask all.
+        These are the nodes of the entity and of its part of the index, mostly the same, and for a
+        new entity its owner's node. Listings ask all nodes.
         """
         if not isinstance(op, Commit | Fetch):
             return None
@@ -153,7 +141,7 @@ class RedisEngine:
         return node, its_index, theirs, "new"
 
     async def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
-        """Round after round, until everything that was asked is settled."""
+        """Send round after round, until every operation is settled."""
         batch = request.rest()
         settled = False
         while not settled:
@@ -167,7 +155,7 @@ class RedisEngine:
 
     # async only: begin
     async def _go_on(self, request: Request, pool: Pool, connection: Connection) -> None:
-        """With a request that was sent, though its caller does not wait any more."""
+        """Complete a request that was sent before its caller was cancelled."""
         try:
             try:
                 replies = await connection.taken_over()
@@ -180,21 +168,6 @@ class RedisEngine:
         if not settled:
             await self._finish(request)
 
-    async def _own(self, work: Coroutine[Any, Any, T]) -> T:
-        """Work that goes on though its caller may be cancelled."""
-        return await asyncio.shield(self._keep(work))
-
-    def _keep(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # whoever waited was told; if nobody waits, nobody is to be told
-
     # async only: end
 
     # --- waiting --------------------------------------------------------------------
@@ -203,10 +176,10 @@ class RedisEngine:
         await self._notifications.wait(cursors, timeout)
 
     async def _has_moved(self, cursors: Mapping[Entity, int]) -> bool:
-        """Whether any log has left its cursor (also backwards: a new life)."""
+        """Return True if any log has left its cursor (also backwards: a new life)."""
         heads = [head_key(entity) for entity in cursors]
         steps = [PipelineStep(head, (("HGETALL", head),), timed=True) for head in heads]
-        answers = await self._own(self._servers.trip(steps))  # async only
+        answers = await self._tasks.run(self._servers.trip(steps))  # async only
         # sync only: answers = self._servers.trip(steps)
         for cursor, (time, flat) in zip(cursors.values(), answers, strict=True):
             head, _ = head_of(flat, self._traits.now(time))
@@ -235,7 +208,7 @@ class RedisEngine:
     # async only: end
 
     async def migrate(self) -> Sequence[str]:
-        """There is no schema."""
+        """Do nothing: there is no schema."""
         return ()
 
     async def namespaces(self) -> Sequence[str]:
@@ -250,14 +223,14 @@ class RedisEngine:
         return count
 
     async def describe(self) -> Description:
-        told = await self._servers.ask_each(
+        replies = await self._servers.ask_each(
             ("INFO",),
             ("CONFIG", "GET", "appendonly"),
             ("CONFIG", "GET", "appendfsync"),
             ("CONFIG", "GET", "maxclients"),
         )
         nodes: dict[str, dict[str, str]] = {}
-        for name, (info, *settings) in told.items():
+        for name, (info, *settings) in replies.items():
             if isinstance(info, ReplyError):
                 raise refused(info, self._servers.name)
             nodes[name] = info_of(info)
@@ -273,7 +246,7 @@ def _servers_of(server: Server) -> OneServer:
 
 
 def create(url: EngineURL, world: World) -> RedisEngine:
-    """redis://host:6379, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://
+    """Create the engine for redis://, rediss://, unix://, redis+cluster:// or redis+sentinel://.
 
     Their options are in `settings.py`.
     """

@@ -48,7 +48,7 @@ class Demoted(StoreUnavailable):
 
 
 def code_of(error: Exception) -> str:
-    """The word an error reply begins with; inside a script older servers put it further in."""
+    """Return the first word of an error reply, which older servers put further in for scripts."""
     message = str(error)
     for code in NOT_RUN:
         if message.startswith(code) or f"-{code} " in message:
@@ -61,7 +61,7 @@ def code_of(error: Exception) -> str:
 
 
 def refused(error: Exception, server: str, *, cluster: bool = False) -> StoreUnavailable:
-    """An error reply. Most say that nothing was run; of others that is not known."""
+    """Return the error for an error reply. Most of these replies prove that nothing was run."""
     code = code_of(error)
     if code == "CLIENTS":
         reason = "the server has too many clients; raise its maxclients or use fewer replicas"
@@ -83,7 +83,7 @@ def _kind(code: str) -> type[StoreUnavailable]:
 
 
 def unreachable(error: BaseException, server: str) -> StoreUnavailable:
-    """No connection: nothing was sent."""
+    """Return the error of a connection that failed: nothing was sent."""
     if refusal := _certificate_refusal(error) or _certificate_refusal(error.__cause__):
         return AccessRefused(f"{server}: {refusal}", applied="no")
     reason = str(error) or "it took too long"
@@ -91,7 +91,7 @@ def unreachable(error: BaseException, server: str) -> StoreUnavailable:
 
 
 def _certificate_refusal(error: BaseException | None) -> str:
-    """Why a certificate was not accepted, and what to do; "": that was not the reason."""
+    """Say why a certificate was not accepted, and what to do; "" for any other error."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f"the server's certificate is not accepted ({error.verify_message}). It must be made "
@@ -108,7 +108,7 @@ def _certificate_refusal(error: BaseException | None) -> str:
 
 
 def lost(error: BaseException, server: str, applied: MaybeApplied = "unknown") -> StoreUnavailable:
-    """The connection broke, or no answer came in time: the request may have arrived."""
+    """Return the error of a lost answer: the request may have arrived."""
     what = "did not answer in time" if isinstance(error, TimeoutError) else "ended the connection"
     return StoreUnavailable(f"{server} {what} ({error})", applied=applied)
 

@@ -31,12 +31,12 @@ from stateward.ops import Applied, Commit, Fetch, List, Listed, Op, Outcome
 
 BEGIN = pack([("MULTI",), ("TIME",)])
 END = pack([("EXEC",)])
-MOST_SIZE = 256 * 1024  # that one script is given: the server does nothing else meanwhile
+MOST_SIZE = 256 * 1024  # bytes for one script, which blocks the server while it runs
 
 
 def fast_request(ops: Sequence[Op], traits: Traits) -> FastRequest | None:
     """The request for these operations, if there is nothing unusual about any of them."""
-    if traits.server.wait_replicas:  # which are waited for after each round
+    if traits.server.wait_replicas:  # replicas are waited for after each round
         return None
     if type(ops[0]) is Commit:
         return FastAppends.of(ops, traits)
@@ -51,38 +51,38 @@ class FastRequest:
     def __init__(self, ops: Sequence[Op], traits: Traits, packed: bytes, replies: int) -> None:
         self.ops = ops
         self.packed = packed
-        self.replies = replies  # how many will come
+        self.replies = replies  # number of replies to come
         self.outcomes: list[Any] = []
         self._traits = traits
 
     def message(self) -> FastRequest:
-        """What to send, and how many replies that gets."""
+        """Return the packed request, with the number of replies to it."""
         return self
 
     @property
     def keys(self) -> list[str]:
-        """One of each operation: they tell which server has it."""
+        """One key of each operation; the keys decide which server has it."""
         return [head_key(op.entity) for op in self.ops]  # type: ignore[union-attr]
 
     def take(self, replies: Sequence[Any], server: str) -> bool:
-        """Whether the replies have settled everything."""
+        """Take the replies; return True if they settle every operation."""
         raise NotImplementedError
 
     def rest(self) -> Batch:
-        """What must go the ordinary way."""
-        outcomes = self.outcomes or [None] * len(self.ops)  # none: it was never sent
+        """Return the operations that are not settled, as a batch of plans."""
+        outcomes = self.outcomes or [None] * len(self.ops)  # empty if the request was never sent
         pairs = zip(self.ops, outcomes, strict=True)
         plans = [plan_of(op, self._traits) for op, outcome in pairs if outcome is None]
         return Batch(plans, self._traits)
 
     def settle(self, rest: list[Outcome]) -> list[Outcome]:
-        """All outcomes, with those that came the ordinary way."""
+        """Return all outcomes; `rest` are those of the operations that ran as plans."""
         others = iter(rest)
         return [next(others) if outcome is None else outcome for outcome in self.outcomes] or rest
 
     @property
     def wrote(self) -> bool:
-        """Whether anything has been written."""
+        """True if anything has been written."""
         return self.writes and any(outcome is not None for outcome in self.outcomes)
 
 
@@ -95,16 +95,16 @@ class FastAppends(FastRequest):
         self, ops: Sequence[Op], traits: Traits, packed: Sequence[bytes], counts: Sequence[int]
     ) -> None:
         super().__init__(ops, traits, b"".join(packed), len(packed))
-        self._counts = counts  # how many of the operations each script is for
+        self._counts = counts  # operations in each script
 
     @classmethod
     def of(cls, ops: Sequence[Op], traits: Traits) -> FastAppends | None:
-        seen = traits.seen
+        written = traits.seen
         for op in ops:
-            if type(op) is not Commit or op.entity not in seen:
+            if type(op) is not Commit or op.entity not in written:
                 return None
-        found = (_together if traits.inline else _apart)(ops, traits)
-        return None if found is None else cls(ops, traits, *found)
+        scripts = (_together if traits.inline else _apart)(ops, traits)
+        return None if scripts is None else cls(ops, traits, *scripts)
 
     def take(self, replies: Sequence[Any], server: str) -> bool:
         inline, outcomes = self._traits.inline, self.outcomes
@@ -124,19 +124,19 @@ class FastAppends(FastRequest):
         return None not in outcomes
 
     def _check(self, op: Any, version: Any, server: str) -> None:
-        """Of one that was not applied: raises unless it may go the ordinary way."""
+        """Raise for an append that was not applied, unless it may run as a plan."""
         if type(version) is not ReplyError:
             self._traits.seen.pop(op.entity, None)
         elif code_of(version) not in NOT_RUN:
             failure = refused(version, server)
-            failure.applied = "unknown"  # of this one, and others may have been written
+            failure.applied = "unknown"  # others may have been written as well
             raise failure from version
 
     def _touched(self, op: Any, at: float) -> None:
-        """After a wrong guess of the minute, the index of a cluster is told next time."""
+        """Forget a wrong guess of the minute, so that the next append tells a cluster's index."""
         touched = self._traits.touched
-        told = touched.get(op.entity)
-        if told is None or told.minute != int(at // MINUTE):
+        entry = touched.get(op.entity)
+        if entry is None or entry.minute != int(at // MINUTE):
             touched.pop(op.entity, None)
 
 
@@ -144,7 +144,7 @@ PackedScripts = tuple[list[bytes], list[int]]  # and how many operations each of
 
 
 def _together(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
-    """One script for a whole batch or, of large bodies, for as many as fit."""
+    """Pack one script for a whole batch or, of large bodies, for as many as fit."""
     clock = traits.at()
     if len(ops) == 1:
         command = append_command(ops[0], clock, None)
@@ -155,16 +155,16 @@ def _together(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
     counts: list[int] = []
     size = 0
     for op in ops:
-        its = append_words(op, clock, None)
-        if its is None:
+        op_words = append_words(op, clock, None)
+        if op_words is None:
             return None
-        length = sum(map(len, its))
+        length = sum(map(len, op_words))
         if size + length > MOST_SIZE and heads:
             _add_script(scripts, heads, words, counts)
             heads, words, counts, size = [], [], [], 0
         heads.append(head_key(op.entity))
-        words += its
-        counts.append(len(its))
+        words += op_words
+        counts.append(len(op_words))
         size += length
     _add_script(scripts, heads, words, counts)
     return scripts
@@ -180,7 +180,7 @@ def _add_script(
 
 
 def _apart(ops: Sequence[Any], traits: Traits) -> PackedScripts | None:
-    """On a cluster, where a script reaches one entity and not the index."""
+    """Pack a script per operation for a cluster, where it reaches one entity and no index."""
     clock, now = traits.at(), traits.minute()
     packed: list[bytes] = []
     for op in ops:
@@ -199,7 +199,7 @@ class FastReads(FastRequest):
 
     def __init__(self, ops: Sequence[Op], traits: Traits, asked: Sequence[AskedRead]) -> None:
         self._asked = asked
-        self._blocks: list[tuple[int, int]] = []  # where each one's operations end, and its reply
+        self._blocks: list[tuple[int, int]] = []  # ends of each block's operations and replies
         if len(asked) == 1:
             packed, replies, *_ = asked[0]
             self._blocks.append((1, replies + 2))
@@ -240,31 +240,31 @@ class FastReads(FastRequest):
         outcomes = self.outcomes
         for end, exec in self._blocks:
             inside = replies[exec]
-            if type(inside) is not list:  # it was not run: the ordinary way will tell why
+            if type(inside) is not list:  # the block was not run: a plan will report why
                 outcomes += [None] * (end - len(outcomes))
                 continue
             time, at = inside[0], 1
             now = self._traits.now(time)
             for number in range(len(outcomes), end):
                 op, (_, count, tail, page) = self.ops[number], self._asked[number]
-                its = inside[at : at + count]
+                block = inside[at : at + count]
                 at += count
-                if ReplyError in map(type, its):
+                if ReplyError in map(type, block):
                     outcomes.append(None)
                 elif page is not None:
-                    outcomes.append(page.outcome(time, its))
+                    outcomes.append(page.outcome(time, block))
                 else:
                     assert type(op) is Fetch
-                    outcomes.append(plain_outcome(op, tail, its, now))
+                    outcomes.append(plain_outcome(op, tail, block, now))
         return None not in outcomes
 
 
 class AskedRead(NamedTuple):
-    """What is asked for one operation, and how many replies that gets."""
+    """The packed commands of one operation, with the number of their replies."""
 
     packed: bytes
     replies: int
-    tail: int | None  # how many of the last entries are among them
+    tail: int | None  # number of last entries to read
     page: GuessedPage | None = None
 
 
@@ -290,7 +290,7 @@ class GuessedPage:
         self.replies = 1 + sum(count for _, count in looks)
 
     def outcome(self, time: Any, replies: Sequence[Any]) -> Listed | None:
-        """The page; None if it is not as it was expected to be."""
+        """Return the page; None if the index is not as it was expected to be."""
         members = replies[0]
         if members != self._guess or len(members) >= self._asked.size:
             self._traits.members.learn(self._asked.command, members)
@@ -312,7 +312,7 @@ class IndexRead(NamedTuple):
 
 
 def guessed_page(op: List, traits: Traits) -> GuessedPage | None:
-    """For the first page of what an owner has of one kind, on one server; None for any other."""
+    """Guess the first page of an owner's entities of one kind, on one server; None for others."""
     if not op.owner or op.kind is None or op.due or op.within is not None or not traits.inline:
         return None
     if op.after is not None or op.reverse or op.recent or op.tally is not None:

@@ -18,6 +18,7 @@ from stateward.engines.redis.outcomes import (
 )
 from stateward.engines.redis.plans import Plan, Traits
 from stateward.engines.redis.scripts import FETCH
+from stateward.engines.rules import changed_since
 from stateward.errors import SchemaError
 from stateward.ops import Entity, Fetch, Fetched, Head, Log, NotYours, Value
 
@@ -25,7 +26,7 @@ MOST = 1 << 50  # more entries than any log has; fits every number on the way
 
 
 def fetch(op: Fetch, traits: Traits) -> Plan[Fetched | NotYours]:
-    """Plain commands where they tell all that is asked, and otherwise `fetch.lua`."""
+    """Plan a fetch: by plain commands if they return all that is needed, or by `fetch.lua`."""
     keys = keys_of(op.entity)
     log = op.log
     tail = plain_tail(log)
@@ -51,7 +52,7 @@ def fetch(op: Fetch, traits: Traits) -> Plan[Fetched | NotYours]:
 def plain_commands(
     entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
 ) -> list[Command]:
-    """What shows the head, the last entries (None, 0: none of them) and documents."""
+    """Return the commands for the head, the last entries (None, 0: none) and documents."""
     return [
         (word, head_key(entity) + ending, *rest)
         for word, ending, rest in _wanted(tail, documents, everything)
@@ -61,7 +62,7 @@ def plain_commands(
 def packed_read(
     entity: Entity, tail: int | None, documents: tuple[str, ...], everything: bool
 ) -> tuple[bytes, int]:
-    """The same as a part of a request, and how many replies it gets."""
+    """Return the packed commands of a plain read, with the number of their replies."""
     head = head_key(entity)
     form, count = _packed_form(tail, documents, everything, len(head))
     return (form % ((head,) * count)).encode(), count
@@ -71,38 +72,38 @@ def _wanted(
     tail: int | None, documents: tuple[str, ...], everything: bool
 ) -> list[tuple[str, str, list[str]]]:
     """Commands, the endings of the keys that they are about, and their other words."""
-    wanted: list[tuple[str, str, list[str]]] = [("HGETALL", "", [])]
+    commands: list[tuple[str, str, list[str]]] = [("HGETALL", "", [])]
     if tail:
-        wanted.append(("LRANGE", ":log", [str(-tail), "-1"]))
+        commands.append(("LRANGE", ":log", [str(-tail), "-1"]))
     if everything:
-        wanted.append(("HGETALL", ":docs", []))
+        commands.append(("HGETALL", ":docs", []))
     elif documents:
-        wanted.append(("HMGET", ":docs", fields_of(documents)))
-    return wanted
+        commands.append(("HMGET", ":docs", fields_of(documents)))
+    return commands
 
 
 @lru_cache(maxsize=256)
 def _packed_form(
     tail: int | None, documents: tuple[str, ...], everything: bool, length: int
 ) -> tuple[str, int]:
-    """Packed commands for a head whose name is so long, which has its place in each of them.
+    """Return packed commands for head names of this length, with the places of the name.
 
     What is asked of one conversation is asked of most, so the forms are kept and not the requests.
     """
     form: list[str] = []
-    wanted = _wanted(tail, documents, everything)
-    for command, ending, rest in wanted:
+    commands = _wanted(tail, documents, everything)
+    for command, ending, rest in commands:
         form += [f"*{2 + len(rest)}", f"${len(command)}", command]
         form += [f"${length + len(ending)}", f"%s{ending}"]
         for word in rest:
             form += [f"${len(word.encode())}", word.replace("%", "%%")]
-    return "\r\n".join([*form, ""]), len(wanted)
+    return "\r\n".join([*form, ""]), len(commands)
 
 
 def plain_outcome(
     op: Fetch, tail: int | None, replies: Sequence[Any], now: float
 ) -> Fetched | NotYours | None:
-    """What the replies to plain commands say; None if entries were removed: then a script looks."""
+    """Read replies to plain commands; None if entries were removed: then a script looks."""
     head, exists = head_of(replies[0], now)
     log = op.log
     if not exists:
@@ -131,7 +132,7 @@ def plain_outcome(
 
 
 def plain_tail(log: Log | None) -> int | None:
-    """How many entries from the end, if that is all that is asked."""
+    """Return the number of last entries, if nothing else is asked for."""
     if log is None or log.last is None or log.after or log.details or log.whole:
         return None
     if log.upto is not None or log.stamp is not None:
@@ -168,11 +169,7 @@ def _documents(op: Fetch, replies: Sequence[Any]) -> tuple[dict[str, Value], tup
         stored = named_values(op.documents, replies[-1])
     else:
         return {}, ()
-    if not op.known:
-        return stored, ()
-    known = op.known
-    unchanged = tuple(n for n, v in stored.items() if known.get(n) == (v.version, v.stamp))
-    return {n: v for n, v in stored.items() if n not in unchanged}, unchanged
+    return changed_since(op, stored)
 
 
 def _with_script_log(

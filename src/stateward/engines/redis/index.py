@@ -9,25 +9,19 @@ from zlib import crc32
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.client.wire import Command, Word
-from stateward.engines.redis.keys import (
-    owner_index,
-    part_of,
-    sortable,
-    spread_keys,
-    touched_index,
-)
+from stateward.engines.redis.keys import owner_index, part_of, sortable, spread_keys, touched_index
 from stateward.engines.redis.scripts import INDEX, LINGER, UNINDEX
 from stateward.ops import Entity
 
-HOW = {">": "GT", "+": "NX"}  # what the signs of scores mean
-SELDOM = 8  # of so many that are written one trims what says so
+HOW = {">": "GT", "+": "NX"}  # options of ZADD by the sign of a score
+SELDOM = 8  # one guarded write in so many trims the guards
 STALE = 5 * LINGER  # seconds after which that surely says nothing any more
 
 
 class IndexEntry(NamedTuple):
-    """A member of an index; its score is only told where it has a meaning.
+    """A member of an index; its score is only set where it has a meaning.
 
-    Entries of one entity in one part share what says that they were written of late.
+    Entries of one entity in one part share the guard that marks recent writes.
     """
 
     key: str
@@ -37,7 +31,7 @@ class IndexEntry(NamedTuple):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether writing it says that it was written of late: its entity may not be there yet."""
+        """True if a guard marks the entry as new, as its entity may not exist yet."""
         return self.score[0] not in "=>+"
 
     @property
@@ -46,7 +40,7 @@ class IndexEntry(NamedTuple):
 
 
 def entries_of(
-    entity: Entity, which: str, minute: int, owner: str, status: str, due: str, sweep: str
+    entity: Entity, letters: str, minute: int, owner: str, status: str, due: str, sweep: str
 ) -> list[IndexEntry]:
     """The entries that `commit.lua` names by letters."""
     keys, id = spread_keys(entity), entity.id.encode()
@@ -60,29 +54,29 @@ def entries_of(
         "w": IndexEntry(keys.sweep, keys.tag.encode(), sweep, guard),
     }
     # Also for a new owner, whom it does not belong to yet: it guards what was touched of theirs.
-    found = [IndexEntry(keys.ids, id, "0", guard)] if "k" in which or "o" in which else []
-    found += [entries[letter] for letter in which if letter in entries]
-    if "k" in which:
-        found.append(IndexEntry(keys.kinds, keys.kind, "+0"))
-    if "o" in which:
-        found.append(IndexEntry(keys.owners, owner.encode()))
-    if "k" in which or "o" in which:
-        found += touches(entity, owner, minute)
-    return found
+    chosen = [IndexEntry(keys.ids, id, "0", guard)] if "k" in letters or "o" in letters else []
+    chosen += [entries[letter] for letter in letters if letter in entries]
+    if "k" in letters:
+        chosen.append(IndexEntry(keys.kinds, keys.kind, "+0"))
+    if "o" in letters:
+        chosen.append(IndexEntry(keys.owners, owner.encode()))
+    if "k" in letters or "o" in letters:
+        chosen += touches(entity, owner, minute)
+    return chosen
 
 
 def touches(entity: Entity, owner: str | None, minute: int, sign: str = "=") -> list[IndexEntry]:
-    """What says that an entity was touched in that minute; without an owner only of its kind.
+    """Return the entries for a touch in that minute; without an owner only that of the kind.
 
     What is there is changed; with the sign > only upwards.
     """
     keys, id, score = spread_keys(entity), entity.id.encode(), f"{sign}{minute}"
     guard = (f"{keys.ids}:added", id)
-    found = [IndexEntry(keys.touched, id, score, guard)]
+    minutes = [IndexEntry(keys.touched, id, score, guard)]
     if owner is not None:
         theirs = touched_index(entity.namespace, entity.kind, owner, part_of(entity))
-        found.append(IndexEntry(theirs, id, score, guard))
-    return found
+        minutes.append(IndexEntry(theirs, id, score, guard))
+    return minutes
 
 
 def write_steps(entries: Iterable[IndexEntry], clock: str) -> list[PipelineStep]:
@@ -101,9 +95,9 @@ def write_steps(entries: Iterable[IndexEntry], clock: str) -> list[PipelineStep]
 
 
 def enter_steps(entries: Iterable[IndexEntry], at: float, trims: bool) -> list[PipelineStep]:
-    """The same by the caller's clock and without a script: that costs the server a third.
+    """Write entries by the caller's clock, without a script: a third of the server's work.
 
-    Whoever does this must not rely on it before a server has agreed with that clock: until then
+    Callers must not rely on these entries before a server has agreed with that clock: until then
     nothing may be trimmed by it.
     """
     steps = []

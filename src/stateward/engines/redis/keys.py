@@ -25,18 +25,19 @@ TAGS = (
     *("p62", "p53", "p40", "p160", "p155", "p1", "p63", "p52", "p41", "p161", "p154", "p4"),
 )
 PARTS = range(len(TAGS))
+OWN = ("log", "marks", "docs", "names", "ops", "ops2", "keys", "keys2")  # beside the head
 
 
-_is_plain = re.compile("[A-Za-z0-9_.~-]*").fullmatch  # what stands for itself
+_is_plain = re.compile("[A-Za-z0-9_.~-]*").fullmatch  # characters that need no quoting
 
 
 class EntityKeys(NamedTuple):
-    """Where one entity lives."""
+    """Names of the keys of one entity."""
 
     tag: str
     head: str
-    own: tuple[str, ...]  # head, log, marks, docs, names, ops, ops2, keys, keys2
-    none: str  # which never exists: see the head of `lua/commit.lua`
+    own: tuple[str, ...]  # the head, and beside it what `OWN` names
+    none: str  # a key that never exists: see `lua/commit.lua`
     kinds: str
     ids: str
     statuses: str
@@ -48,31 +49,21 @@ class EntityKeys(NamedTuple):
 
 
 def head_key(entity: Entity) -> str:
-    """The name of its head, with which all of its own keys begin. It is ASCII."""
+    """Return the name of the entity's head, which begins all of its keys. The name is ASCII."""
     namespace, kind, id = entity
     return f"{heads_of(namespace, kind)}{id if _is_plain(id) else quote(id, safe='')}}}"
 
 
 @lru_cache(maxsize=64)  # more than one batch has
 def keys_of(entity: Entity) -> EntityKeys:
-    """All names that follow from an entity's address."""
+    """Return all names that follow from an entity's address."""
     head = head_key(entity)
     tag = head[len(ROOT) + 1 : -1]
     ids = kind_index(entity.namespace, entity.kind)
     return EntityKeys(
         tag,
         head,
-        (
-            head,
-            f"{head}:log",
-            f"{head}:marks",
-            f"{head}:docs",
-            f"{head}:names",
-            f"{head}:ops",
-            f"{head}:ops2",
-            f"{head}:keys",
-            f"{head}:keys2",
-        ),
+        (head, *[f"{head}:{part}" for part in OWN]),
         absent(head),
         kinds_index(entity.namespace),
         ids,
@@ -87,7 +78,7 @@ def keys_of(entity: Entity) -> EntityKeys:
 
 @lru_cache(maxsize=64)
 def spread_keys(entity: Entity) -> EntityKeys:
-    """The same on a cluster: all but the owner's index is in the part of the index of its slot."""
+    """Return the names on a cluster, where most indexes have a part for the entity's slot."""
     keys, part = keys_of(entity), part_of(entity)
     ids = kind_index(entity.namespace, entity.kind, part)
     return keys._replace(
@@ -108,7 +99,7 @@ def part_of(entity: Entity) -> int:
 
 @lru_cache(maxsize=256)
 def heads_of(namespace: str, kind: str) -> str:
-    """What the heads of a kind begin with; the id and a brace follow."""
+    """Return the beginning of the names of a kind's heads; the id and a brace follow."""
     return f"{ROOT}{{{_quoted(namespace)}:{_quoted(kind)}:"
 
 
@@ -132,7 +123,7 @@ def owner_index(namespace: str, owner: str) -> str:
 
 
 def touched_index(namespace: str, kind: str, owner: str, part: int | None = None) -> str:
-    """Where what an owner has of one kind stands by the minute it was last touched in."""
+    """Return the name of an owner's index of one kind by the minute of the last touch."""
     return f"{_index('owner', part, namespace, owner)}:touched:{_quoted(kind)}"
 
 
@@ -141,14 +132,14 @@ def owners_index(namespace: str, part: int | None = None) -> str:
 
 
 def _index(what: str, part: int | None, *words: str) -> str:
-    """An index: all of it, as one server has it, or one part of a cluster's."""
+    """Return the name of an index, or of its part on a cluster."""
     text = ":".join(map(_quoted, words))
     return (
         f"{ROOT}{what}:{{{text}}}" if part is None else f"{ROOT}part:{{{TAGS[part]}}}:{what}:{text}"
     )
 
 
-WHOLE_KINDS = f"{ROOT}kinds:{{*}}"  # how the names of indexes of kinds look
+WHOLE_KINDS = f"{ROOT}kinds:{{*}}"  # pattern of the names of indexes of kinds
 PARTS_OF_KINDS = f"{ROOT}part:{{*}}:kinds:*"
 
 
@@ -166,7 +157,7 @@ SWEPT_PARTS = tuple(f"{ROOT}sweep:{{{tag}}}" for tag in TAGS)
 
 
 def sortable(word: str) -> bytes:
-    """The word as the beginning of a member, so that members sort by it and then by the rest.
+    """Return the word as the beginning of a member, for members sorted by word, then the rest.
 
     NUL ends it; a NUL inside is followed by FF, which no text in UTF-8 contains.
     """

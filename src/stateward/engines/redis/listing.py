@@ -27,7 +27,7 @@ from stateward.engines.redis.outcomes import (
     other_format,
     times_of,
 )
-from stateward.engines.redis.plans import Plan, Traits, carried_out
+from stateward.engines.redis.plans import Plan, Traits, run_with
 from stateward.engines.redis.ranges import (
     Candidate,
     Range,
@@ -72,7 +72,7 @@ class IndexPage:
         self._now = self._settled = 0.0
 
     def in_order(self) -> Plan[Any]:
-        """By kind and id: the order of the index itself."""
+        """List by kind and id, which is the order of the index itself."""
         op = self._op
         mark: tuple[str, str] | None = None
         if op.after is not None:
@@ -92,7 +92,7 @@ class IndexPage:
         return (yield from self._finish())
 
     def soonest(self, kind: str) -> Plan[Any]:
-        """What is due of one kind: the index of due times has the order."""
+        """List what is due of one kind, in the order of the index of due times."""
         op = self._op
         parts = [
             Range(f"{kind_index(op.namespace, kind, part)}:due", b"", kind)
@@ -116,7 +116,7 @@ class IndexPage:
         def read(_: Strand[Candidate], reply: Any) -> Reading[Candidate]:
             time, flat = reply
             now = self._now = self._traits.now(time)
-            wanted = []
+            matches = []
             beyond = False
             for member, score in zip(flat[::2], flat[1::2], strict=True):
                 id, due = split_member(member)
@@ -127,8 +127,8 @@ class IndexPage:
                 if mark is None or (at < mark if op.reverse else at > mark):
                     entity = Entity(op.namespace, kind, id)
                     candidate = Candidate(member, entity, due.decode())
-                    wanted.append(((float(score), member), candidate))
-            return Reading(len(flat) // 2, wanted, None, beyond)
+                    matches.append(((float(score), member), candidate))
+            return Reading(len(flat) // 2, matches, None, beyond)
 
         merge = Merge[Candidate](len(parts), op.limit + 1, op.reverse, ask, read)
         while len(self._found) <= op.limit:
@@ -136,12 +136,12 @@ class IndexPage:
             if not candidates:
                 break
             looks = yield self._looks(candidates)
-            for candidate, seen in zip(candidates, looks, strict=True):
-                self.judge(candidate, seen, home_of(parts, candidate.entity))
+            for candidate, look in zip(candidates, looks, strict=True):
+                self.judge(candidate, look, home_of(parts, candidate.entity))
         return (yield from self._finish())
 
     def latest(self, kind: str) -> Plan[Any]:
-        """What was touched last of one kind, by the index of minutes; the page to the moment."""
+        """List what was touched last of one kind by its minute, and within a page to the moment."""
         op = self._op
         parts = [self._touched_part(kind, part) for part in self._traits.parts()]
         mark = ("", "")
@@ -150,7 +150,7 @@ class IndexPage:
             mark = (str(int(rank)), id)
         fields = fields_of(op.documents)
         heads = heads_of(op.namespace, kind) if self._traits.inline else ""
-        words = 2 + (1 + bool(fields) if heads else 0)  # that are answered for each member
+        words = 2 + (1 + bool(fields) if heads else 0)  # of the answer for each member
         settled: list[float] = []
 
         def ask(one: Strand[list[Any]], size: int) -> PipelineStep:
@@ -167,7 +167,7 @@ class IndexPage:
             return PipelineStep(key, (asked,))
 
         def read(one: Strand[list[Any]], reply: Any) -> Reading[list[Any]]:
-            if heads or one.last or mark[0]:  # what the script says
+            if heads or one.last or mark[0]:  # a reply of the script
                 time, *flat = reply[0]
             else:
                 time, flat = reply[0], reply[-1]
@@ -187,11 +187,11 @@ class IndexPage:
             candidates = [
                 Candidate(id, Entity(op.namespace, kind, id.decode())) for _, id, *_ in members
             ]
-            looks: Sequence[Sequence[Any]] = [(time, *seen) for time, _, _, *seen in members]
+            looks: Sequence[Sequence[Any]] = [(time, *look) for time, _, _, *look in members]
             if not heads:
                 looks = yield self._looks(candidates)
-            for candidate, seen, member in zip(candidates, looks, members, strict=True):
-                self.judge(candidate, seen, home_of(parts, candidate.entity), float(member[2]))
+            for candidate, look, member in zip(candidates, looks, members, strict=True):
+                self.judge(candidate, look, home_of(parts, candidate.entity), float(member[2]))
         if op.reverse:
             self._settled = min(settled)
         return (yield from self._finish())
@@ -205,25 +205,25 @@ class IndexPage:
         return Range(theirs, b"", kind, op.owner, added=f"{ids}:added")
 
     def sorted_by_due(self) -> Plan[Any]:
-        """What is due of several kinds or of one owner: no index has that order."""
+        """List what is due of several kinds or of one owner: no index has that order."""
         op = self._op
         for parts in (yield from self._ranges()):
             yield from self._walk(parts, None, None)
         ordered = [
-            ((due, found.entity.kind, found.entity.id), found)
-            for due, found in zip(self._ranks, self._found, strict=True)
+            ((due, item.entity.kind, item.entity.id), item)
+            for due, item in zip(self._ranks, self._found, strict=True)
         ]
         ordered.sort(key=lambda pair: pair[0], reverse=op.reverse)
         if op.after is not None:
             due, kind, id = listing_mark(op.after)
             mark = (float(due), kind, id)
             ordered = [o for o in ordered if (o[0] < mark if op.reverse else o[0] > mark)]
-        self._found = [found for _, found in ordered]
+        self._found = [item for _, item in ordered]
         self._ranks = [at[0] for at, _ in ordered]
         return (yield from self._finish())
 
     def _ranges(self) -> Plan[list[Ranges]]:
-        """What of the index holds all that can be on any page, in order."""
+        """Return the ranges of the index that hold all that can be on any page, in order."""
         op = self._op
         prefix = op.prefix.encode()
         if op.owner:
@@ -254,8 +254,8 @@ class IndexPage:
 
         def ask(one: Strand[bytes], size: int) -> PipelineStep:
             part = parts[one.number]
-            asked = asked_of(part, one.last or after, size, op.reverse)
-            return PipelineStep(part.key, (asked,), together=self._traits.inline)
+            command = asked_of(part, one.last or after, size, op.reverse)
+            return PipelineStep(part.key, (command,), together=self._traits.inline)
 
         def read(_: Strand[bytes], reply: Any) -> Reading[bytes]:
             members = reply[-1]
@@ -264,20 +264,20 @@ class IndexPage:
             )
 
         merge = Merge[bytes](len(parts), size, op.reverse, ask, read)
-        asked = asked_of(parts[0], after, size, op.reverse)
-        guess = self._traits.members.guess(asked)
+        command = asked_of(parts[0], after, size, op.reverse)
+        guess = self._traits.members.guess(command)
         # Heads are looked at after the index: what it names is there, or has gone since.
         expected = [self.candidate(parts[0], member) for member in guess]
-        taken, looks = yield from carried_out(merge.take(size), self._looks(expected))
+        taken, looks = yield from run_with(merge.take(size), self._looks(expected))
         members: list[bytes] = taken
         candidates = expected
         if members != guess:
             candidates = [self.candidate(parts[0], member) for member in members]
             looks = (yield self._looks(candidates)) if candidates else ()
-            self._traits.members.learn(asked, members)
+            self._traits.members.learn(command, members)
         while True:
-            for candidate, seen in zip(candidates, looks, strict=True):
-                self.judge(candidate, seen, home_of(parts, candidate.entity))
+            for candidate, look in zip(candidates, looks, strict=True):
+                self.judge(candidate, look, home_of(parts, candidate.entity))
             if enough is not None and len(self._found) >= enough:
                 return
             members = yield from merge.take(LARGEST)
@@ -298,7 +298,7 @@ class IndexPage:
         return Candidate(member, Entity(op.namespace, kind, rest.decode()))
 
     def _looks(self, candidates: Sequence[Candidate]) -> list[PipelineStep]:
-        """What shows the heads of these, and the documents that are asked for."""
+        """Return the steps that read the heads of candidates, and the documents asked for."""
         op = self._op
         steps = []
         for candidate in candidates:
@@ -313,7 +313,7 @@ class IndexPage:
     def judge(
         self, candidate: Candidate, seen: Sequence[Any], part: Range, rank: float | None = None
     ) -> None:
-        """Keep it if its head says that it belongs on this page."""
+        """Keep the candidate if its head says that it belongs on this page."""
         op = self._op
         time, flat, *rest = seen
         self._now = self._traits.now(time)
@@ -343,7 +343,7 @@ class IndexPage:
         )
 
     def whole(self) -> Listed | None:
-        """All that was found, if it is one page and the index was right; otherwise None."""
+        """Return the listing, if it is one page and the index was right; otherwise None."""
         if self._wrong or len(self._found) > self._op.limit:
             return None
         return Listed(tuple(self._found))

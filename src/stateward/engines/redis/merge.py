@@ -12,22 +12,22 @@ from stateward.engines.redis.plans import Plan
 T = TypeVar("T")
 
 LARGEST = 1000  # members of an index looked at in one round
-SPARE = 8  # that each part is asked for beyond twice its share: one may have more of a page
+SPARE = 8  # items read beyond twice each part's share, which may be exceeded
 
 
 class Strand(Generic[T]):
-    """How far one part has been read."""
+    """Progress of reading one part."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.count = 0  # members read, whether or not they were wanted
-        self.last: Any = None  # where that ended, as the reader says
+        self.last: Any = None  # end of the last reading, in the reader's terms
         self.ended = False
         self.waiting: deque[tuple[Any, T]] = deque()
 
 
 class Reading(NamedTuple, Generic[T]):
-    """What one part has answered: how many members, what of them is wanted, each after its rank."""
+    """The answer of one part: its size, and the wanted members, each after its rank."""
 
     size: int
     wanted: list[tuple[Any, T]]
@@ -36,7 +36,7 @@ class Reading(NamedTuple, Generic[T]):
 
 
 class Merge(Generic[T]):
-    """What the parts have, in one order. A round asks every part of which nothing is left."""
+    """The members of all parts in one order. A round asks every part that has none left."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Merge(Generic[T]):
         self._ready: deque[T] = deque()
 
     def take(self, most: int) -> Plan[list[T]]:
-        """The next ones, at least one unless there are no more."""
+        """Return the next items, at least one unless there are no more."""
         while not self._ready:
-            asked = [one for one in self._strands if not one.waiting and not one.ended]
-            if not asked and not any(one.waiting for one in self._strands):
+            due = [strand for strand in self._strands if not strand.waiting and not strand.ended]
+            if not due and not any(strand.waiting for strand in self._strands):
                 break
-            if asked:
-                replies = yield [self._ask(one, self._size) for one in asked]
-                for one, reply in zip(asked, replies, strict=True):
-                    self._take_in(one, self._read(one, reply))
+            if due:
+                replies = yield [self._ask(strand, self._size) for strand in due]
+                for strand, reply in zip(due, replies, strict=True):
+                    self._take_in(strand, self._read(strand, reply))
                 self._size = min(2 * self._size, self._largest)
             self._order()
         return [self._ready.popleft() for _ in range(min(most, len(self._ready)))]
@@ -76,19 +76,19 @@ class Merge(Generic[T]):
         one.waiting.extend(told.wanted)
 
     def _order(self) -> None:
-        """What comes before all that has not been read yet is ready."""
-        going = [one for one in self._strands if not one.ended]
-        if any(not one.waiting for one in going):
+        """Make ready the members that come before all that has not been read yet."""
+        going = [strand for strand in self._strands if not strand.ended]
+        if any(not strand.waiting for strand in going):
             return
-        ends = [one.waiting[-1][0] for one in going]
+        ends = [strand.waiting[-1][0] for strand in going]
         bound = (max(ends) if self._reverse else min(ends)) if ends else None
-        found = []
-        for one in self._strands:
-            waiting = one.waiting
+        ready = []
+        for strand in self._strands:
+            waiting = strand.waiting
             while waiting and (
                 bound is None
                 or (waiting[0][0] >= bound if self._reverse else waiting[0][0] <= bound)
             ):
-                found.append(waiting.popleft())
-        found.sort(key=lambda ranked: ranked[0], reverse=self._reverse)
-        self._ready.extend(item for _, item in found)
+                ready.append(waiting.popleft())
+        ready.sort(key=lambda ranked: ranked[0], reverse=self._reverse)
+        self._ready.extend(item for _, item in ready)

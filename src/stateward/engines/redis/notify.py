@@ -20,13 +20,10 @@ Moved = Callable[[Mapping[Entity, int]], Awaitable[bool]]
 
 
 class Notifications:
-    """One connection that listens, for all who wait in this event loop."""
+    """One connection that receives notifications for all waiters of this event loop."""
 
     def __init__(
-        self,
-        server: Server,
-        address: Callable[[], Awaitable[Address]],
-        has_moved: Moved,
+        self, server: Server, address: Callable[[], Awaitable[Address]], has_moved: Moved
     ) -> None:
         self._server = server
         self._address = address
@@ -37,7 +34,7 @@ class Notifications:
         self._waiting: dict[bytes, set[asyncio.Event]] = {}
 
     async def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        """Until a log has left its cursor, or the time is up."""
+        """Wait until a log has left its cursor, or the time is up."""
         end = self._world.monotonic() + timeout
         channels = [head_key(entity).encode() for entity in cursors]
         woken = asyncio.Event()
@@ -60,7 +57,7 @@ class Notifications:
                     del self._waiting[channel]
 
     async def _listen(self, channels: Sequence[bytes]) -> bool:
-        """Whether messages of these channels will be heard from now on."""
+        """Subscribe to these channels; return False if their messages will not arrive."""
         subscription = self._subscription
         try:
             if subscription is None or subscription.broken:
@@ -73,7 +70,7 @@ class Notifications:
         return True
 
     async def _connected(self) -> Subscription:
-        """All who wait share one attempt, and none of them owns it."""
+        """Connect in an attempt that all waiters share and none of them owns."""
         if self._connecting is None:
             self._connecting = asyncio.get_running_loop().create_task(self._connect())
         return await asyncio.shield(self._connecting)
@@ -88,7 +85,7 @@ class Notifications:
             self._connecting = None
 
     def _wake(self, channel: bytes | None) -> None:
-        """Those who wait for this channel; None: everybody, because messages may be lost."""
+        """Wake the waiters of this channel; None: all of them, because messages may be lost."""
         for name in [channel] if channel is not None else list(self._waiting):
             for woken in self._waiting.get(name, ()):
                 woken.set()
@@ -113,7 +110,7 @@ class Subscription(Connection):
         self._heard = heard
 
     async def listen_to(self, channels: Sequence[bytes]) -> None:
-        """Returns when the server has confirmed each of them."""
+        """Subscribe, and return when the server has confirmed each channel."""
         new = [channel for channel in channels if channel not in self.channels]
         if new:
             assert self._transport is not None

@@ -11,17 +11,15 @@ from stateward.engines.redis.client.connection_sync import Connection
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import MORE, pack
 from stateward.engines.redis.keys import head_key
+from stateward.engines.redis.notify import LISTENING, POLLING
 from stateward.errors import StoreUnavailable
 from stateward.ops import Entity
-
-LISTENING = 1.0  # seconds between two looks while messages come: one may have been lost
-POLLING = 0.05  # seconds between two looks while none can come
 
 Moved = Callable[[Mapping[Entity, int]], bool]
 
 
 class Notifications:
-    """Connections that listen; those that nobody uses are kept."""
+    """Connections that listen; unused ones are reused later."""
 
     def __init__(self, server: Server, address: Callable[[], Address], has_moved: Moved) -> None:
         self._server = server
@@ -31,7 +29,7 @@ class Notifications:
         self._idle: deque[Subscription] = deque()  # append and pop are atomic
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        """Until a log has left its cursor, or the time is up."""
+        """Wait until a log has left its cursor, or the time is up."""
         end = self._world.monotonic() + timeout
         channels = [head_key(entity).encode() for entity in cursors]
         subscription: Subscription | None = None
@@ -40,13 +38,13 @@ class Notifications:
                 subscription = subscription or self._listen(channels)
                 if self._has_moved(cursors):
                     return
-                left = end - self._world.monotonic()
-                if left <= 0:
+                seconds = end - self._world.monotonic()
+                if seconds <= 0:
                     return
                 if subscription is None:
-                    self._world.block(min(POLLING, left))
+                    self._world.block(min(POLLING, seconds))
                 else:
-                    subscription.hear(min(LISTENING, left))
+                    subscription.hear(min(LISTENING, seconds))
                     subscription = None if subscription.broken else subscription
         finally:
             if subscription is not None:
@@ -55,7 +53,7 @@ class Notifications:
                     self._idle.append(subscription)
 
     def _listen(self, channels: Sequence[bytes]) -> Subscription | None:
-        """A connection that hears these channels; None if that cannot be had."""
+        """Return a connection that receives messages of these channels; None without one."""
         try:
             while self._idle:
                 try:
@@ -84,20 +82,20 @@ class Subscription(Connection):
         return self._socket is not None and super().is_stale()
 
     def listen_to(self, channels: Sequence[bytes]) -> None:
-        """Returns when the server has confirmed each of them."""
+        """Subscribe, and return when the server has confirmed each channel."""
         if self._socket is None:
             self.connect()
         self._change(b"SUBSCRIBE", channels)
 
     def hush(self, channels: Sequence[bytes]) -> None:
-        """As before `listen_to`, or broken."""
+        """Undo `listen_to`, or break the connection."""
         try:
             self._change(b"UNSUBSCRIBE", channels)
         except StoreUnavailable:
             self.drop()
 
     def hear(self, seconds: float) -> None:
-        """Until the server says anything, or the time is up."""
+        """Wait until the server sends anything, or the time is up."""
         assert self._socket is not None
         try:
             self._socket.settimeout(max(seconds, 0.001))

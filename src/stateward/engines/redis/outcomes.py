@@ -1,4 +1,4 @@
-"""From what the server answers to what the contract promises."""
+"""Conversion of the server's answers into outcomes of the contract."""
 
 from __future__ import annotations
 
@@ -9,16 +9,15 @@ from typing import Any
 import msgspec
 
 from stateward.engine import MINUTE
-from stateward.engines.sql import made_before
 from stateward.errors import SchemaError
 from stateward.ops import Applied, Entry, Head, Lease, Value
 
 _decode_parts = msgspec.json.Decoder(list[str]).decode
 
 
-TIP = Struct("<7dI")  # which the stamp follows: see `commit.lua`
+TIP = Struct("<7dI")  # the stamp follows: see `commit.lua`
 UNUSUAL = frozenset((b"status", b"label", b"due", b"base", b"holes", b"dropped", b"nonce"))
-TOUCH = ("tip", "owner", "created")  # what `touch_of` is to be told of a head
+TOUCH = ("tip", "owner", "created")  # fields of a head that `touch_of` reads
 
 
 def head_of(flat: Sequence[bytes], now: float) -> tuple[Head, bool]:
@@ -27,13 +26,13 @@ def head_of(flat: Sequence[bytes], now: float) -> tuple[Head, bool]:
 
 
 def fields_in(flat: Sequence[bytes]) -> dict[bytes, bytes]:
-    """What `HGETALL` answers, by field."""
+    """Return the answer to `HGETALL` by field."""
     parts = iter(flat)
     return dict(zip(parts, parts, strict=True))
 
 
 def head_from(fields: dict[bytes, bytes], now: float) -> tuple[Head, bool]:
-    """The same from its fields."""
+    """Return the head of these fields, and if it exists."""
     get = fields.get
     tip = get(b"tip")
     if tip is None:
@@ -46,32 +45,22 @@ def head_from(fields: dict[bytes, bytes], now: float) -> tuple[Head, bool]:
     version, stamp = int(number), tip[TIP.size : TIP.size + size].decode()
     owner = get(b"owner", b"").decode()
     created, life = float(fields[b"created"]), int(fields[b"life"])
-    if UNUSUAL.isdisjoint(fields):  # as of most conversations and users
-        head = Head(
-            True,
-            owner,
-            "",
-            "",
-            None,
-            retain or None,
-            expires or None,
-            created,
-            updated,
-            version,
-            stamp,
-            0,
-            version,
-            int(commits),
-            life,
-        )
-        return head, True
-    base, due = int(get(b"base") or 0), get(b"due")
+    status, label, base, live, dropped = "", "", 0, version, 0.0
+    due: float | None = None
+    lease: Lease | None = None
+    if not UNUSUAL.isdisjoint(fields):  # disjoint for most conversations and users
+        status, label = get(b"status", b"").decode(), get(b"label", b"").decode()
+        due = float(fields[b"due"]) if get(b"due") else None
+        base = int(get(b"base") or 0)
+        live = version - base - int(get(b"holes") or 0)
+        dropped = float(get(b"dropped") or 0)
+        lease = _lease(fields) if get(b"nonce") else None
     head = Head(
         True,
         owner,
-        get(b"status", b"").decode(),
-        get(b"label", b"").decode(),
-        float(due) if due else None,
+        status,
+        label,
+        due,
         retain or None,
         expires or None,
         created,
@@ -79,17 +68,17 @@ def head_from(fields: dict[bytes, bytes], now: float) -> tuple[Head, bool]:
         version,
         stamp,
         base,
-        version - base - int(get(b"holes") or 0),
+        live,
         int(commits),
         life,
-        float(get(b"dropped") or 0),
-        _lease(fields) if get(b"nonce") else None,
+        dropped,
+        lease,
     )
     return head, True
 
 
 def gone_head(fields: dict[bytes, bytes], commits: int | None = None) -> Head:
-    """What is said of an entity that does not exist."""
+    """Return the head of an entity that does not exist."""
     return Head(
         commits=int(fields.get(b"commits", b"0")) if commits is None else commits,
         life=int(fields.get(b"life", b"0")),
@@ -98,18 +87,21 @@ def gone_head(fields: dict[bytes, bytes], commits: int | None = None) -> Head:
 
 
 def other_format() -> SchemaError:
-    """Of a head that has no tip."""
-    return made_before("this store")
+    """Return the error for a head that has no tip."""
+    return SchemaError(
+        "this store has data in a format that this release cannot read. With the version that "
+        "wrote it, run 'stateward backup', and restore the backup into a new store"
+    )
 
 
 def times_of(tip: bytes) -> tuple[float, float]:
-    """When an entity was touched last, and when it expires; 0: never."""
+    """Return when an entity was touched last, and when it expires; 0: never."""
     _, _, updated, expires, *_ = TIP.unpack_from(tip)
     return updated, expires
 
 
 def touch_of(fields: Sequence[bytes | None]) -> tuple[int, str] | None:
-    """The minute in which an entity was touched last, and its owner; None: it is not there."""
+    """Return the minute of an entity's last touch, and its owner; None if it is absent."""
     tip, owner, created = fields
     if tip is None:
         if created is not None:
@@ -119,7 +111,7 @@ def touch_of(fields: Sequence[bytes | None]) -> tuple[int, str] | None:
 
 
 def _lease(fields: dict[bytes, bytes]) -> Lease:
-    """The lease as others may see it: whoever knew the nonce could pass for the holder."""
+    """Return a lease without its nonce, as the nonce would let others pass for the holder."""
     return Lease(
         int(fields[b"token"]),
         "",
@@ -137,7 +129,7 @@ def seen_head(flat: Sequence[bytes], exists: int) -> Head:
 
 
 def applied_of(record: bytes, op: str) -> Applied:
-    """An outcome as it is remembered; see `outcome` in `commit.lua`."""
+    """Return an outcome from its remembered form; see `outcome` in `commit.lua`."""
     if record.startswith(b"["):
         return _applied_with_parts(_decode_parts(record))
     version, at, created, *stamp = record.split(b" ", 3)
@@ -171,12 +163,12 @@ def values_of(flat: Sequence[bytes]) -> dict[str, Value]:
 
 def named_values(names: Sequence[str], flat: Sequence[bytes | None]) -> dict[str, Value]:
     """Documents from the answer of `HMGET =name @name …`; those that are missing are left out."""
-    found: dict[str, Value] = {}
+    values: dict[str, Value] = {}
     for index, name in enumerate(names):
         json, meta = flat[2 * index : 2 * index + 2]
         if json is not None and meta is not None:
-            found[name] = value_of(json, meta)
-    return found
+            values[name] = value_of(json, meta)
+    return values
 
 
 def all_values(flat: Sequence[bytes]) -> dict[str, Value]:
@@ -187,7 +179,7 @@ def all_values(flat: Sequence[bytes]) -> dict[str, Value]:
 
 
 def head_for_backup(head: Head, flat: Sequence[bytes]) -> Head:
-    """With what nobody else needs to know."""
+    """Return the head with fields that only a backup needs."""
     fields = fields_in(flat)
     stamp, token = fields.get(b"base_stamp", b"").decode(), int(fields.get(b"token") or 0)
     return msgspec.structs.replace(head, base_stamp=stamp, token=token)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.keys import kinds_index
-from stateward.engines.redis.plans import Plan, Traits, carried_out
+from stateward.engines.redis.plans import Plan, Traits, run_with
 from stateward.errors import SchemaError
 from stateward.ops import List, Listed
 
@@ -22,11 +22,11 @@ def listing_of_parts(
         return (yield from listing(op, traits))
     whole = kinds_index(op.namespace)
     look = PipelineStep(whole, (("EXISTS", whole),))
-    listed, ((found,),) = yield from carried_out(listing(op, traits), (look,))
-    if found:
+    page, ((exists,),) = yield from run_with(listing(op, traits), (look,))
+    if exists:
         raise SchemaError(
             f"the namespace {op.namespace!r} has the index of one server, but this is a cluster: "
             "its keys were copied. Copy the store into an empty cluster with 'stateward copy'"
         )
     traits.looked_at.add(op.namespace)
-    return listed
+    return page

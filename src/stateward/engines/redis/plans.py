@@ -44,7 +44,7 @@ class Latest(dict[K, V]):
 
 
 class SeenMembers(Latest[Command, list[bytes] | None]):
-    """What short parts of an index said last; None: too much to guess it."""
+    """The last members of short parts of an index; None: too many to guess them."""
 
     LONGEST = 8
 
@@ -52,7 +52,7 @@ class SeenMembers(Latest[Command, list[bytes] | None]):
         return self.get(asked) or []
 
     def is_long(self, asked: Command) -> bool:
-        """Whether a guess would be wrong."""
+        """Return True if a guess would be wrong."""
         return self.get(asked, ()) is None
 
     def learn(self, asked: Command, found: list[bytes]) -> None:
@@ -63,14 +63,14 @@ class SeenMembers(Latest[Command, list[bytes] | None]):
 
 
 class Touched(NamedTuple):
-    """What an index was told of an entity."""
+    """The owner and minute last written to the index for an entity."""
 
     owner: str
     minute: int
 
 
 class Traits(NamedTuple):
-    """What plans need to know about the server."""
+    """Traits of the server that plans depend on, and guesses that save rounds."""
 
     server: Server
     inline: bool  # scripts may reach the index: there is only one server
@@ -78,8 +78,8 @@ class Traits(NamedTuple):
     seen: Latest[
         Entity, str
     ]  # entities that were written before: probably they exist, and are theirs
-    touched: Latest[Entity, Touched]  # what the index of a cluster was told of them last
-    members: SeenMembers  # what listings probably find
+    touched: Latest[Entity, Touched]  # last known entries in the index of a cluster
+    members: SeenMembers  # members that listings probably return
     looked_at: set[str]  # namespaces of a cluster whose index is in parts, as it must be
     agreed: set[str]  # "clock": a node of a cluster has agreed with the clock of this process
 
@@ -88,11 +88,11 @@ class Traits(NamedTuple):
         return ("i" if self.inline else "") + ("r" if self.server.wait_replicas else "")
 
     def guess(self) -> float:
-        """The time it probably is on the server."""
+        """Return the probable time on the server."""
         return self.server.world.now() if self.clock is None else self.clock()
 
     def minute(self) -> int:
-        """The minute it probably is on the server."""
+        """Return the probable minute on the server."""
         return int(self.guess() // MINUTE)
 
     def parts(self) -> Sequence[int | None]:
@@ -100,13 +100,13 @@ class Traits(NamedTuple):
         return (None,) if self.inline else PARTS
 
     def owner_of(self, op: Commit) -> str | None:
-        """Who probably has it; None: the commit does not say, and on a cluster nobody asks."""
+        """Return the likely owner; None: the commit does not say, and on a cluster nobody asks."""
         if op.owner is None and self.inline:
             return self.seen.get(op.entity, "")
         return op.owner
 
     def at(self) -> str:
-        """The time for a script; nothing means that the server's own counts."""
+        """Return the time for a script; "" makes the script use the server's own."""
         return "" if self.clock is None else f"{self.clock():.6f}"
 
     def now(self, reply: Any) -> float:
@@ -114,8 +114,8 @@ class Traits(NamedTuple):
         return time_of(reply) if self.clock is None else self.clock()
 
 
-def carried_out(plan: Plan[T], along: Sequence[PipelineStep]) -> Plan[tuple[T, Sequence[Any]]]:
-    """A plan with more steps in its first round: its outcome, and the replies to those."""
+def run_with(plan: Plan[T], along: Sequence[PipelineStep]) -> Plan[tuple[T, Sequence[Any]]]:
+    """Run a plan with more steps in its first round; return its outcome and their replies."""
     asked = tuple(next(plan))
     replies = yield (*asked, *along)
     answers = replies[: len(asked)]

@@ -1,4 +1,4 @@
-"""All of a namespace removed at once, without the marks that a deletion leaves."""
+"""Removal of a whole namespace at once, without the marks that a deletion leaves."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TOGETHER = 200  # entities removed in one round
 
 
 def purge(namespace: str, traits: Traits) -> Plan[int]:
-    """Entities first and the index last, so that a purge that was cut off can be run again."""
+    """Purge entities first and the index last, so that an interrupted purge can be repeated."""
     count = 0
     for kind in (yield from kinds_of(namespace, traits)):
         count += yield from _purge_kind(namespace, kind, traits)
@@ -43,13 +43,13 @@ def _purge_kind(namespace: str, kind: str, traits: Traits) -> Plan[int]:
             break
         count += len(members)
         entities = [Entity(namespace, kind, member.decode()) for _, member in members]
-        found = [(keys_of if traits.inline else spread_keys)(entity) for entity in entities]
-        heads = yield [PipelineStep(k.head, (("HGET", k.head, "owner"),)) for k in found]
+        names = [(keys_of if traits.inline else spread_keys)(entity) for entity in entities]
+        heads = yield [PipelineStep(k.head, (("HGET", k.head, "owner"),)) for k in names]
         owned = [(reply[0] or b"").decode() for reply in heads]
-        yield [_unlinked(*keys.own) for keys in found]
+        yield [_unlinked(*keys.own) for keys in names]
         yield [
             PipelineStep(keys.sweep, tuple(("ZREM", k, keys.tag) for k in _both(keys.sweep)))
-            for keys in found
+            for keys in names
         ]
         theirs = [owner_index(namespace, owner) for owner in sorted(set(owned)) if owner]
         if theirs:
@@ -71,7 +71,7 @@ def _purge_kind(namespace: str, kind: str, traits: Traits) -> Plan[int]:
 
 
 def _both(index: str) -> tuple[str, str]:
-    """An index, and what a cluster keeps beside it."""
+    """Return an index, and the keys that a cluster keeps beside it."""
     return index, f"{index}:added"
 
 
@@ -80,7 +80,7 @@ def _unlinked_indexes(*indexes: str) -> PipelineStep:
 
 
 def _unlinked(*keys: str) -> PipelineStep:
-    """One by one: a cluster that moves the slot takes no command with several.
+    """Unlink keys one by one, as a cluster that moves their slot takes no command with several.
 
     With one that never exists, both nodes of a slot that moves are rid of all of them.
     """

@@ -1,4 +1,4 @@
-"""What a listing reads: ranges of an index, and what their members stand for. No I/O here."""
+"""Ranges of an index that a listing reads, and the meaning of members. No I/O here."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Range(NamedTuple):
     key: str
     prefix: bytes
     kind: str | None  # None: the member itself begins with its kind
-    owner: str | None = None  # what being in this index says of an entity
+    owner: str | None = None  # owner of all entities in this index
     status: str | None = None
-    added: str = ""  # what says which members were written of late, if it is not the index's own
+    added: str = ""  # key with the recently written members, if not the index's own
 
 
-Ranges = Sequence[Range]  # the same of every part of an index; one, where it is not in parts
+Ranges = Sequence[Range]  # one range for each part of an index
 
 
 class Candidate(NamedTuple):
@@ -44,7 +44,7 @@ class Candidate(NamedTuple):
 
 
 def bounds_of(prefix: bytes, after: bytes | None, reverse: bool) -> tuple[bytes, bytes]:
-    """Where members with this prefix begin and end, as ZRANGEBYLEX takes it.
+    """Return the begin and the end of members with this prefix, as ZRANGEBYLEX takes them.
 
     What follows a prefix is text, which never holds FF: nothing with the prefix is beyond that.
     """
@@ -66,7 +66,7 @@ def kinds_of(namespace: str, traits: Traits) -> Plan[list[str]]:
 
 
 def owned(namespace: str, kind: str, owner: str, status: str, prefix: str) -> Range:
-    """Where to find what an owner has of one kind; "" is any status."""
+    """Return the index part with an owner's entities of one kind; "" is any status."""
     index = owner_index(namespace, owner)
     start = sortable(kind)
     if not status:
@@ -76,7 +76,7 @@ def owned(namespace: str, kind: str, owner: str, status: str, prefix: str) -> Ra
 
 
 def asked_of(part: Range, after: bytes | None, size: int, reverse: bool) -> Command:
-    """The command for so many members of a part of an index."""
+    """Return the command for this many members of a part of an index."""
     low, high = bounds_of(part.prefix, after, reverse)
     if reverse:
         return ("ZREVRANGEBYLEX", part.key, high, low, "LIMIT", 0, size)
@@ -89,12 +89,12 @@ def home_of(parts: Ranges, entity: Entity) -> Range:
 
 
 def removal_of(part: Range, member: bytes) -> IndexEntry:
-    """What is to be removed from there."""
+    """Return the entry to remove from this part of an index."""
     return IndexEntry(part.key, member, "", (part.added, member) if part.added else None)
 
 
 def member_of(part: Range, kind: str, id: str) -> bytes | None:
-    """The member from which to go on, if this range has come that far."""
+    """Return the member from which to continue, if the listing has reached this range."""
     if part.kind is None:
         return sortable(kind) + id.encode()
     if part.kind != kind:
@@ -104,7 +104,7 @@ def member_of(part: Range, kind: str, id: str) -> bytes | None:
 
 
 def belongs(part: Range, candidate: Candidate, fields: dict[bytes, bytes]) -> bool:
-    """Whether the entity is what this index says of it."""
+    """Return True if the entity is as this index states."""
     due = fields.get(b"due_at") or fields.get(b"due")
     return (
         b"created" in fields

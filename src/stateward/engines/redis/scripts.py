@@ -33,14 +33,14 @@ _INCLUDE = re.compile(r"^ *--include (\w+)\n", re.MULTILINE)
 
 
 class Script(NamedTuple):
-    """One file."""
+    """One script file."""
 
     text: str
     sha: str
 
 
 def _load(*names: str) -> Script:
-    """A script: its files, with others where they are included, and the numbers that they name.
+    """Load a script: its files, with included ones, and the numbers that they name.
 
     These stand in the text itself: what a script defines at its start, it defines in every call.
     """

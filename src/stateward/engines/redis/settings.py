@@ -1,4 +1,4 @@
-"""Which servers a URL means, and how they are to be spoken to. No I/O here."""
+"""Settings of the servers that a URL names, and how to talk to them. No I/O here."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PORT, SENTINEL_PORT = 6379, 26379
 
 
 def parse_server(url: EngineURL, world: World) -> Server:
-    """redis://, rediss://, unix://, redis+cluster:// and redis+sentinel://"""
+    """Parse redis://, rediss://, unix://, redis+cluster:// and redis+sentinel://."""
     several = url.scheme in ("redis+cluster", "redis+sentinel")
     url.only(*OPTIONS, *(("tls",) if several else ()))
     authority, slash, path = url.text.partition("://")[2].partition("?")[0].partition("/")
@@ -78,15 +78,15 @@ def _service(url: EngineURL, path: str) -> str:
 
 
 def _tls(url: EngineURL) -> ssl.SSLContext | None:
-    given = {name: url.options[name] for name in ("ca", "cert", "key") if name in url.options}
+    files = {name: url.options[name] for name in ("ca", "cert", "key") if name in url.options}
     if url.scheme != "rediss" and url.option("tls", ("on", "off"), "off") == "off":
-        for name in given:
+        for name in files:
             raise InvalidInput(f"the URL option {name!r} needs TLS: use rediss://, or tls=on")
         return None
     try:
-        context = ssl.create_default_context(cafile=given.get("ca"))
-        if "cert" in given:
-            context.load_cert_chain(given["cert"], given.get("key"))
+        context = ssl.create_default_context(cafile=files.get("ca"))
+        if "cert" in files:
+            context.load_cert_chain(files["cert"], files.get("key"))
     except (OSError, ssl.SSLError) as error:
         raise InvalidInput(f"the certificates for {url.safe!r} cannot be used: {error}") from error
     return context

@@ -46,7 +46,7 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
         more = more or len(tags) >= op.limit
         waiting.extend((tag, "") for tag in tags)
 
-    entities = rows = done = 0  # what cannot be done yet must not be asked for again and again
+    entities = rows = done = 0  # entities that must stay must not be tried forever
     while waiting and rows < op.limit:
         room = op.limit - rows
         together = [waiting.popleft() for _ in range(min(TOGETHER, len(waiting), room))]
@@ -54,10 +54,10 @@ def sweep(op: Sweep, traits: Traits) -> Plan[Swept]:
         steps = [_step(tag, owner, each, traits) for tag, owner in together]
         wrong: list[IndexEntry] = []
         for (tag, _), replies in zip(together, (yield steps), strict=True):
-            removed, state, *said = replies[0]
+            removed, state, *fields = replies[0]
             if state == -2:
                 raise other_format()
-            over, owner, status, due = (word.decode() for word in said)
+            over, owner, status, due = (word.decode() for word in fields)
             rows += removed
             entities += state == 1
             done += removed + (traits.inline and state == -1)
@@ -74,45 +74,28 @@ def _step(tag: str, owner: str, room: int, traits: Traits) -> PipelineStep:
     entity = entity_of(tag)
     keys = keys_of(entity)
     if not traits.inline:
-        given = (*keys.own, keys.none)
+        names = (*keys.own, keys.none)
     else:
         index = owner_index(entity.namespace, owner)
-        given = (
-            *keys.own,
-            keys.ids,
-            keys.statuses,
-            keys.due,
-            index,
-            f"{index}:status",
-            keys.sweep,
-            keys.touched,
-            touched_index(entity.namespace, entity.kind, owner),
-            keys.owners,
+        names = (
+            *(*keys.own, keys.ids, keys.statuses, keys.due),
+            *(index, f"{index}:status", keys.sweep, keys.touched),
+            *(touched_index(entity.namespace, entity.kind, owner), keys.owners),
         )
-    command: Command = (
-        "EVALSHA",
-        SWEEP.sha,
-        len(given),
-        *given,
-        traits.at(),
-        room,
-        owner,
-        keys.kind,
-        entity.id,
-        tag,
-    )
+    words: Command = (traits.at(), room, owner, keys.kind, entity.id, tag)
+    command: Command = ("EVALSHA", SWEEP.sha, len(names), *names, *words)
     return PipelineStep(keys.head, (command,), True)
 
 
 def _wrong(tag: str, gone: bool, over: str, owner: str, status: str, due: str) -> list[IndexEntry]:
-    """What the index of a cluster says of an entity though it is gone, or not yet over."""
+    """Return wrong entries of a cluster's index: of an entity that is gone, or not yet over."""
     entity = entity_of(tag)
     if not gone:
         (entry,) = entries_of(entity, "w", 0, "", "", "", over)
         return [entry]
     which = "kw" + "o" * bool(owner) + "s" * bool(status) + "d" * bool(due)
     which += "p" if owner and status else ""
-    found = entries_of(entity, which, 0, owner, status, due, "")
+    entries = entries_of(entity, which, 0, owner, status, due, "")
     keys = spread_keys(entity)
-    shared = (keys.kinds, keys.owners)  # they may stand for others
-    return [entry._replace(score="") for entry in found if entry.key not in shared]
+    shared = (keys.kinds, keys.owners)  # other entities may need them
+    return [entry._replace(score="") for entry in entries if entry.key not in shared]

@@ -1,4 +1,4 @@
-"""How many there are of each kind, or of each owner."""
+"""Counts of entities of each kind, or of each owner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from stateward.ops import List, Listed
 
 
 def tally(op: List, traits: Traits) -> Plan[Listed]:
-    """On one server the sizes of indexes; on a cluster, where those may say too much, all heads."""
+    """Count by the sizes of indexes; on a cluster, whose indexes may have too much, by heads."""
     if op.tally == "owner":
         return (yield from _by_owner(op, traits))
     counts = yield from _by_kind(op, op.owner, traits)
@@ -70,13 +70,13 @@ def _by_kind(op: List, owner: str | None, traits: Traits) -> Plan[dict[str, int]
 
 
 def _walked(op: List, owner: str | None, traits: Traits) -> Plan[dict[str, int]]:
-    """Every head is looked at."""
+    """Count by reading every head."""
     counts: dict[str, int] = {}
     page = List(op.namespace, op.kind, owner, expired=True, limit=LARGEST)
     while True:
         listed: Listed = yield from list_entities(page, traits)
-        for found in listed.entities:
-            counts[found.entity.kind] = counts.get(found.entity.kind, 0) + 1
+        for item in listed.entities:
+            counts[item.entity.kind] = counts.get(item.entity.kind, 0) + 1
         if listed.next is None:
             return dict(sorted(counts.items()))
         page = replace(page, after=listed.next)

@@ -1,14 +1,14 @@
-"""On a cluster: the index of what was touched last, which no script reaches from an entity.
+"""Index of the last touches on a cluster, where no script reaches it from an entity.
 
-It moves in the same round as the commit, so that an append costs no further one: once a minute for
-each entity and process. Whoever stops for good between the two leaves the index behind, by at most
-`LATE` minutes: a commit says which minute the index is known to have, and is refused if that is
-longer ago. By then it has been told, so that a second try is enough. A feed of changes reads
-more than those minutes again. What was sent for nothing is put right afterwards, which is rare: a
-commit that was refused, clocks that do not agree on the minute, or one that was set back.
+The index moves in the same round as the commit, so that an append costs no further one: once a
+minute for each entity and process. A process that ends between the two leaves the index behind, by
+at most `LATE` minutes: a commit names the minute that the index is known to have, and is refused if
+that is longer ago. By then the index is updated, so that a second try is enough. A feed of changes
+reads more than those minutes again. A needless update is corrected afterwards, which is rare: after
+a refused commit, with clocks that disagree on the minute, or with a clock that was set back.
 
-What this process has not written before is probably new: the entries that it needs are written
-first, without asking the entity which those are.
+An entity that this process has not written before is probably new: its index entries are written
+first, without asking the entity for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stateward.engines.redis.commit import commit, next_owner, touched_at
 from stateward.engines.redis.index import enter_steps, entries_of, touches, write_steps
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.outcomes import TOUCH, touch_of
-from stateward.engines.redis.plans import Plan, Touched, Traits, carried_out
+from stateward.engines.redis.plans import Plan, Touched, Traits, run_with
 from stateward.engines.redis.scripts import LINGER
 from stateward.ops import (
     Absent,
@@ -39,28 +39,28 @@ AHEAD = 20.0  # seconds that the clock of a caller may be ahead of the servers'
 
 
 def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
-    """A commit, and with it what the index says of its entity."""
+    """Plan a commit together with the update of the index of touches."""
     entity, keys = op.entity, keys_of(op.entity)
     before, now = traits.touched.get(entity), traits.minute()
     owner = op.owner
     if owner is None and before is not None:
         owner = before.owner
     along: list[PipelineStep] = []
-    first = type(op.writes[0]) if op.writes else None  # which `commit` refuses
+    first = type(op.writes[0]) if op.writes else None  # None: `commit` refuses it
     matters = first is not Drop and first is not Restore
     sent = matters and (before is None or before.minute != now)
-    told = None if not matters else 0 if before is None else before.minute
+    indexed = None if not matters else 0 if before is None else before.minute
     entered = ("", "")
     if before is None and entity not in traits.seen and begins(op):
         check_shape(op)  # before anything is written
         entered = yield from _entered(op, traits, now)
-        told = now
+        indexed = now
     elif sent:
         along = write_steps(touches(entity, owner, now, ">"), traits.at())
-    plan = commit(op, traits, told, now if matters else None, entered)
+    plan = commit(op, traits, indexed, now if matters else None, entered)
     if owner is None:
         along.append(PipelineStep(keys.head, (("HGET", keys.head, "owner"),)))
-    outcome, replies = yield from carried_out(plan, along)
+    outcome, replies = yield from run_with(plan, along)
     if entered[0] and type(outcome) is Applied and outcome.created:
         agrees = 0.0 <= outcome.at - float(entered[0]) <= LINGER / 2
         (traits.agreed.add if agrees else traits.agreed.discard)("clock")
@@ -75,7 +75,7 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
         owner = owner if theirs is None else theirs
         guess = now if sent or before is None else before.minute
         if not right or minute != guess:
-            # Only upwards: whoever was stopped here must not hide what others did meanwhile.
+            # Only forward: a process that was paused here must not overwrite a later touch.
             sign = "=" if first is Restore or minute < guess else ">"
             yield write_steps(touches(entity, owner, minute, sign), traits.at())
         if before is not None and minute < before.minute and first is not Restore:
@@ -87,7 +87,7 @@ def touching_commit(op: Commit, traits: Traits) -> Plan[CommitOutcome]:
 
 
 def begins(op: Commit) -> bool:
-    """Whether a commit may be the first one of its entity, and asks for nothing unusual then."""
+    """Return True if a commit may be the first of its entity and has no unusual checks."""
     return all(isinstance(write, Append | Put) for write in op.writes) and all(
         isinstance(check, Absent) or (isinstance(check, LogAt | DocumentAt) and check.version == 0)
         for check in op.checks
@@ -110,14 +110,14 @@ def _entered(op: Commit, traits: Traits, minute: int) -> Plan[tuple[str, str]]:
 
 
 def _put_right(op: Commit, traits: Traits, told: int) -> Plan[None]:
-    """What the index says of an entity that was not touched after all, but perhaps by others."""
+    """Correct the index for an entity that this commit did not touch, but others may have."""
     keys = keys_of(op.entity)
     look = PipelineStep(keys.head, (("HMGET", keys.head, *TOUCH),))
     for sign in ("=", ">"):  # and up again, if others have touched it meanwhile
-        found = touch_of((yield (look,))[0][0])
-        if found is None:
+        touch = touch_of((yield (look,))[0][0])
+        if touch is None:
             return
-        minute, name = found
+        minute, name = touch
         if sign == "=" and minute == told and op.owner in (None, name):
             return
         yield write_steps(touches(op.entity, name, minute, sign), traits.at())

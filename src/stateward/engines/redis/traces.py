@@ -1,4 +1,4 @@
-"""Which keys have a text in them: for whoever must know that nothing is left of it."""
+"""Search of all keys for a text, to prove that an erased text is gone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stateward.engines.redis.keys import ROOT
 from stateward.errors import StoreUnavailable
 
 PAGE = 500  # keys at once
-READ: dict[bytes, tuple[str, ...]] = {  # how all of a key of a type is read
+READ: dict[bytes, tuple[str, ...]] = {  # commands that read a whole key, by type
     b"string": ("GET",),
     b"hash": ("HGETALL",),
     b"set": ("SMEMBERS",),
@@ -24,11 +24,11 @@ READ: dict[bytes, tuple[str, ...]] = {  # how all of a key of a type is read
 
 
 async def traces(server: Server, addresses: Iterable[Address], text: str) -> list[str]:
-    """The keys that have it in their name or in their value, on any of the servers.
+    """Return the keys on any server with the text in their name or in their value.
 
     What could not be searched raises: that nothing was found there says nothing.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     searched = 0
     for address in addresses:
         connection = Connection(server, address)
@@ -36,7 +36,7 @@ async def traces(server: Server, addresses: Iterable[Address], text: str) -> lis
             await connection.connect()
             if server.cluster:
                 await connection.ask(("READONLY",))  # a replica, too, is to show what it has
-            found.update(await _keys(connection, text.encode()))
+            names.update(await _keys(connection, text.encode()))
             searched += 1
         except StoreUnavailable:
             if not server.service:  # sentinels have no keys, and a replica is enough
@@ -45,11 +45,11 @@ async def traces(server: Server, addresses: Iterable[Address], text: str) -> lis
             await connection.close()
     if not searched:
         raise StoreUnavailable("no server could be searched", applied="no")
-    return sorted(found)
+    return sorted(names)
 
 
 async def _keys(connection: Connection, sought: bytes) -> list[str]:
-    found, cursor = list[str](), b"0"
+    names, cursor = list[str](), b"0"
     while True:
         page = (await _asked(connection, ("SCAN", cursor, "MATCH", f"{ROOT}*", "COUNT", PAGE)))[0]
         cursor, keys = page
@@ -58,9 +58,9 @@ async def _keys(connection: Connection, sought: bytes) -> list[str]:
         values = await _asked(connection, *((how[0], key, *how[1:]) for key, how in read))
         for (key, _), value in zip(read, values, strict=True):
             if sought in key or _has(value, sought):
-                found.append(key.decode(errors="replace"))
+                names.append(key.decode(errors="replace"))
         if cursor == b"0":
-            return found
+            return names
 
 
 async def _asked(connection: Connection, *commands: Any) -> list[Any]:

@@ -27,7 +27,7 @@ class Checkpoints:
         self._thread: Helper | None = None
 
     def consider(self, wal_pages: int) -> None:
-        """Called after each write with the size of the WAL."""
+        """Consider a checkpoint after each write, by the size of the WAL."""
         if wal_pages < self._copied:
             self._copied = 0  # the WAL was begun anew
         if wal_pages - self._copied < PAGES:
@@ -40,7 +40,7 @@ class Checkpoints:
         self._due.put(True)
 
     def end_is_due(self) -> bool:
-        """Whether all is copied but what was written meanwhile.
+        """Return True if only pages written during the copy are left to copy.
 
         Only the writer can copy that without more coming in; and unless all of it is copied
         the WAL is never begun anew, but grows. An fsync of a growing file takes twice as long.

@@ -14,7 +14,16 @@ from operator import ne
 from msgspec.structs import astuple, replace
 
 from stateward.engine import GRACE, KEY_SECONDS, MINUTE
-from stateward.engines.rules import blocks, extend, grant, is_fenced, is_held, released
+from stateward.engines.rules import (
+    blocks,
+    extend,
+    grant,
+    holds,
+    is_fenced,
+    is_held,
+    released,
+    set_head,
+)
 from stateward.engines.sqlite.fast import Columns
 from stateward.engines.sqlite.fetch import sql
 from stateward.engines.sqlite.op_memory import OpMemory
@@ -22,14 +31,11 @@ from stateward.engines.sqlite.outcomes import INDEXED, Row
 from stateward.engines.sqlite.restore import restore
 from stateward.engines.sqlite.sweep import sweep
 from stateward.ops import (
-    Absent,
     Acquire,
     Append,
     Applied,
-    Check,
     Commit,
     CommitOutcome,
-    CommitsAt,
     Conflict,
     Delete,
     DocumentAt,
@@ -39,8 +45,6 @@ from stateward.ops import (
     Head,
     Held,
     Lease,
-    LogAt,
-    NotDroppedSince,
     NotYours,
     Outcome,
     Put,
@@ -49,7 +53,6 @@ from stateward.ops import (
     Replace,
     Restore,
     SetHead,
-    StatusIn,
     Sweep,
     Trim,
     Unheld,
@@ -62,7 +65,7 @@ class Session(OpMemory):
     """Reads and writes on a connection. Transactions of writes are the caller's (`file.py`)."""
 
     def write(self, ops: Sequence[Commit | Sweep], now: float) -> list[Outcome]:
-        """Commits and sweeps, inside a transaction."""
+        """Apply commits and sweeps, inside a transaction."""
         if len(ops) == 1:
             return [self.append_alone(ops[0], now) or self._change(ops[0], now)]
         done = self.append_many(ops, now)
@@ -87,9 +90,9 @@ class Session(OpMemory):
                     return NotYours()
                 if commit.reading:
                     before = self._documents(row.id, row.life, commit.reading)
-            known = self.known(row, exists, commit, before, now, is_known)
-            if known is not None:
-                return known
+            answer = self.known(row, exists, commit, before, now, is_known)
+            if answer is not None:
+                return answer
         if commit.checks:
             refusal = self._refuse(row, exists, commit, before, now)
             if refusal is not None:
@@ -130,7 +133,7 @@ class Session(OpMemory):
                 documents[write.name] = 1
                 puts.append((row.version, write))
             elif type(write) is SetHead:
-                _set_head(row, write, now)
+                set_head(write, row, now)
             elif type(write) is Acquire:
                 row.set_lease(grant(None, write, now))
                 row.restart_retention(now)
@@ -140,7 +143,7 @@ class Session(OpMemory):
                 row.stamp = commit.op
                 row.restart_retention(now)
         if row.version and appended is not commit.writes[0]:
-            row.restored = row.version  # so nobody looks for this op when the entries go
+            row.restored = row.version  # this op needs no search when the entries go
         self._insert(row, commit)
         if appended is not None:
             self.insert_entries(row.id, row.life, 0, appended, commit.op, now)
@@ -159,8 +162,8 @@ class Session(OpMemory):
         self, row: Row | None, exists: bool, commit: Commit, before: dict[str, Value], now: float
     ) -> Conflict | Fenced | Held | None:
         checks = commit.checks
-        there = row if row is not None and exists else None
-        lease = None if there is None else there.lease()
+        current = row if row is not None and exists else None
+        lease = None if current is None else current.lease()
         for check in checks:
             if type(check) is Fence and is_fenced(lease, check):
                 return Fenced(_head(row, exists), before)
@@ -168,12 +171,12 @@ class Session(OpMemory):
             if type(check) is Unheld and lease is not None and is_held(lease, now):
                 return Held(lease.until - now, _head(row, exists), before)
         values = before
-        if there is not None and DocumentAt in map(type, checks):
+        if current is not None and DocumentAt in map(type, checks):
             names = tuple(c.name for c in checks if type(c) is DocumentAt)
-            values = before | self._documents(there.id, there.life, names)
-        at = there or _head(row, exists)
+            values = before | self._documents(current.id, current.life, names)
+        at = current or _head(row, exists)
         for check in checks:
-            if not _holds(check, exists, at, values):
+            if not holds(check, exists, at, values):
                 return Conflict(check, _head(row, exists), values)
         return None
 
@@ -249,7 +252,7 @@ class Session(OpMemory):
         outcome = Applied(row.version, row.stamp, now, documents, lease, not exists)
         self.remember(row, commit.op, outcome, now)
         if version <= row.restored and type(commit.writes[0]) is not Append:
-            row.restored = row.version  # so nobody looks for these ops when the entries go
+            row.restored = row.version  # these ops need no search when the entries go
         self._save(row, indexed)
         return replace(outcome, values=before) if before else outcome
 
@@ -262,7 +265,7 @@ class Session(OpMemory):
             args = (row.id, row.life, write.name, op, now, row.version, write.value)
             ((documents[write.name],),) = self.rows(sql.put_document, args)
         elif type(write) is SetHead:
-            _set_head(row, write, now)
+            set_head(write, row, now)
         elif type(write) is Acquire:
             row.set_lease(grant(row.lease(), write, now))
             row.restart_retention(now)
@@ -312,7 +315,7 @@ class Session(OpMemory):
         row.live -= removed
 
     def _save(self, row: Row, indexed: Columns) -> None:
-        """`indexed` is what is stored of the columns that indexes cover."""
+        """Save the row; `indexed` are the stored values of the columns that indexes cover."""
         head = astuple(row)
         columns = head[1:8]
         changed = tuple(map(ne, columns, indexed))
@@ -321,7 +324,7 @@ class Session(OpMemory):
 
 @lru_cache
 def _save(changed: tuple[bool, ...]) -> str:
-    """With these columns besides: SQLite writes every index of a column that it is told to set."""
+    """Return the UPDATE of changed columns alone: SQLite writes the index of each column set."""
     columns = "".join(f"{name} = ?, " for name in compress(INDEXED, changed))
     return str(sql.save_head).replace("SET ", f"SET {columns}", 1)
 
@@ -330,11 +333,11 @@ def _save(changed: tuple[bool, ...]) -> str:
 
 
 _LEASE_WRITES = frozenset({Acquire, Renew, Release})
-_CREATING = frozenset({Acquire, Append, Put, SetHead})  # what new entities mostly begin with
+_CREATING = frozenset({Acquire, Append, Put, SetHead})  # usual first writes of an entity
 
 
 def _new_row(commit: Commit, now: float) -> Row:
-    """A new entity as the commit finds it."""
+    """Return the row of a new entity before its commit."""
     row = Row(0, commit.owner or "", touched=int(now // MINUTE))
     row.set_expiry(None if commit.retain is None else now + commit.retain)
     return row
@@ -342,25 +345,6 @@ def _new_row(commit: Commit, now: float) -> Row:
 
 def _head(row: Row | None, exists: bool) -> Head:
     return Head() if row is None else row.head(exists)
-
-
-def _holds(check: Check, exists: bool, head: Row | Head, values: dict[str, Value]) -> bool:
-    if type(check) is LogAt:
-        return check.version == head.version and check.stamp in (None, head.stamp)
-    if type(check) is DocumentAt:
-        value = values.get(check.name)
-        if value is None:
-            return check.version == 0
-        return check.version == value.version and check.stamp in (None, value.stamp)
-    if type(check) is Absent:
-        return not exists
-    if type(check) is StatusIn:
-        return head.status in check.statuses
-    if type(check) is CommitsAt:
-        return head.commits == check.commits
-    if type(check) is NotDroppedSince:
-        return head.dropped < check.at
-    return True  # fences and holders were checked before
 
 
 def _refuse_lease(
@@ -379,22 +363,3 @@ def _granted(row: Row) -> Lease:
     lease = row.lease()
     assert lease is not None, "a fence was checked before"
     return lease
-
-
-def _set_head(row: Row, write: SetHead, now: float) -> None:
-    if write.status is not None:
-        row.status = write.status
-    if write.label is not None:
-        row.label = write.label
-    if write.owner is not None:
-        row.owner = write.owner
-    if write.due is not None:
-        row.due = write.due or None
-    if write.due_in is not None:
-        row.due = now + write.due_in
-    if write.retain is not None:
-        row.retain = write.retain or None
-        if row.retain is None:
-            row.set_expiry(None)
-        else:
-            row.restart_retention(now)

@@ -1,4 +1,4 @@
-"""What a file says of itself: settings, sizes, and what a power failure would cost."""
+"""The description of a file: settings, sizes, and what a power failure would cost."""
 
 from __future__ import annotations
 

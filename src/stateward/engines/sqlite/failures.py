@@ -31,8 +31,7 @@ def explain(
     fate = "this write was not stored" if applied == "no" else "this write may be stored or not"
     if isinstance(error, apsw.FullError) or full:
         return DiskProblem(
-            f"no room left for {path}: free space on its disk. Reads go on; {fate}",
-            applied=applied,
+            f"no room left for {path}: free space on its disk. Reads go on; {fate}", applied=applied
         )
     if isinstance(error, apsw.ReadOnlyError) or number == errno.EROFS:
         return DiskProblem(

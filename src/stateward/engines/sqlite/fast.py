@@ -2,7 +2,7 @@
 
 Whatever else an append may meet (a new conversation, an op that may be known, an expiry that an
 index has to follow) is left to `commit.py`, with nothing written. Ops are drawn in the order of
-time: one that is greater than all before it is new, and nobody has to look for it.
+time: an op greater than all before it is new, and needs no search.
 """
 
 from __future__ import annotations
@@ -16,16 +16,7 @@ import apsw
 
 from stateward.engine import GRACE, MINUTE
 from stateward.engines.sqlite.fetch import Reads, sql
-from stateward.ops import (
-    Append,
-    Applied,
-    Commit,
-    CommitOutcome,
-    Entity,
-    NotYours,
-    Op,
-    digest_of,
-)
+from stateward.ops import Append, Applied, Commit, CommitOutcome, Entity, NotYours, Op, digest_of
 
 FORGET_EVERY = 256  # commits of an entity between two looks at its remembered ops
 NAMES_AT_ONCE = (8, 64)  # entities that one statement looks for: few sizes, few statements
@@ -41,7 +32,7 @@ class Appends(Reads):
         self._run_many = connection.cursor().executemany
 
     def append_alone(self, commit: Op, now: float) -> CommitOutcome | None:
-        """Three statements. None: it is something else, and nothing was written."""
+        """Append by three statements; None for any other commit, with nothing written."""
         if not is_plain(commit):
             return None
         run, op = self.run, commit.op
@@ -65,7 +56,7 @@ class Appends(Reads):
         return Applied(saved[2], op, now)
 
     def append_many(self, ops: Sequence[Op], now: float) -> list[CommitOutcome | None]:
-        """The same for all plain appends of a batch; None for all that are something else."""
+        """Apply all plain appends of a batch; the outcome of anything else is None."""
         outcomes: list[CommitOutcome | None] = [None] * len(ops)
         plain: list[tuple[int, Commit]] = [(n, op) for n, op in enumerate(ops) if is_plain(op)]
         if not plain:
@@ -99,11 +90,11 @@ class Appends(Reads):
         return outcomes
 
     def _heads_of(self, entities: Iterable[Entity], op: str) -> dict[Entity, Columns]:
-        """What an append needs to know of those that exist; `op` is the least of theirs."""
+        """Return the columns that appends need of existing entities; `op` is the least op."""
         names: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
         for namespace, kind, name in entities:
             names[namespace, kind].append(name)
-        found: dict[Entity, Columns] = {}
+        heads: dict[Entity, Columns] = {}
         few, many = NAMES_AT_ONCE
         for (namespace, kind), all_names in names.items():
             for start in range(0, len(all_names), many):
@@ -111,13 +102,13 @@ class Appends(Reads):
                 size = few if len(some) <= few else many
                 some += some[-1:] * (size - len(some))
                 for row in self.rows(_heads_named(size), (namespace, kind, op, *some)):
-                    found[Entity(namespace, kind, row[0])] = row[1:]
-        return found
+                    heads[Entity(namespace, kind, row[0])] = row[1:]
+        return heads
 
     def insert_entries(
         self, id_: int, life: int, version: int, write: Append, op: str, now: float
     ) -> None:
-        """The bodies of an append, after this version."""
+        """Insert the bodies of an append after this version."""
         bodies, key, note = write.bodies, write.key, write.note
         digest = None if key is None else digest_of(bodies)
         last = version + len(bodies)
@@ -138,7 +129,7 @@ class Appends(Reads):
 
 
 def is_plain(op: Op) -> TypeGuard[Commit]:
-    """Whether it is an append and nothing else, without a key."""
+    """Return whether an operation is an append and nothing else, without a key."""
     if type(op) is not Commit or len(op.writes) > 1 or op.checks or op.reading:
         return False
     write = op.writes[0]
@@ -146,8 +137,8 @@ def is_plain(op: Op) -> TypeGuard[Commit]:
 
 
 def after_append(commit: Commit, head: Columns, now: float) -> Columns | NotYours | None:
-    """What `save_appended` is given; None if more has to be known, or to be saved, than this."""
-    id_, owner, sweep_at, _, _, retain, expires, version, live, commits, until, stamp, known = head
+    """Return the values for `save_appended`; None if the append needs or changes more."""
+    id_, owner, sweep_at, _, _, retain, expires, version, live, commits, until, stamp, filed = head
     if expires is not None and expires <= now:
         return None
     if commit.owner is not None and commit.owner != owner:
@@ -157,13 +148,13 @@ def after_append(commit: Commit, head: Columns, now: float) -> Columns | NotYour
         if sweep_at is None or not 0 <= expires + GRACE - sweep_at <= GRACE / 10:
             return None
     n, count = commits + 1, len(commit.writes[0].bodies)  # type: ignore[union-attr]
-    if commit.op <= stamp or known or n % FORGET_EVERY == 0:
+    if commit.op <= stamp or filed or n % FORGET_EVERY == 0:
         return None
     return (expires, now, version + count, commit.op, live + count, n, id_)
 
 
 @lru_cache
 def _heads_named(count: int) -> str:
-    """A statement that looks for so many entities of one kind."""
+    """Return a statement that looks for this many entities of one kind."""
     names = ", ".join(f"?{number}" for number in range(4, count + 4))
     return f"{sql.heads_to_append} ({names})"

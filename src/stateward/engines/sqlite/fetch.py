@@ -10,21 +10,11 @@ import apsw
 import msgspec
 
 from stateward.engine import KEY_SECONDS, KEYS_KEPT
+from stateward.engines.rules import changed_since
 from stateward.engines.sql import entries_of, load
 from stateward.engines.sqlite.listing import list_documents, list_entities, tally
 from stateward.engines.sqlite.outcomes import HEAD_COLUMNS, Row, head_of
-from stateward.ops import (
-    Fetch,
-    Fetched,
-    Head,
-    List,
-    Listed,
-    Log,
-    NotYours,
-    Op,
-    Outcome,
-    Value,
-)
+from stateward.ops import Fetch, Fetched, Head, List, Listed, Log, NotYours, Op, Outcome, Value
 
 sql = load("stateward.engines.sqlite", "queries.sql")
 
@@ -57,20 +47,20 @@ class Reads:
                 self.run("ROLLBACK")
 
     def read_in_transaction(self, ops: Sequence[Op], now: float) -> list[Outcome]:
-        """The same, inside a transaction of the caller's."""
+        """Fetch and list inside a transaction of the caller's."""
         return [self._read_at_once(op, now) or self._read(op, now) for op in ops]
 
     def versions(self, entities: Sequence[Any], now: float) -> list[int]:
         """The log versions of these entities; 0 where absent."""
-        found = []
+        versions = []
         for entity in entities:
             rows = self.rows(sql.head, entity)
             row = Row(*rows[0]) if rows else None
-            found.append(row.version if row is not None and row.exists(now) else 0)
-        return found
+            versions.append(row.version if row is not None and row.exists(now) else 0)
+        return versions
 
     def _read_at_once(self, op: Op, now: float) -> Outcome | None:
-        """What takes one statement: the everyday load, the everyday get."""
+        """Answer the everyday load and get, which take one statement; None for other reads."""
         if type(op) is not Fetch:
             return None
         log = op.log
@@ -93,7 +83,7 @@ class Reads:
         return self._list_documents(op, now)
 
     def _fetch_tail(self, op: Fetch, log: Log, last: int, now: float) -> Fetched | NotYours | None:
-        """The newest entries; None if one statement cannot tell them."""
+        """Fetch the newest entries; None if one statement does not suffice."""
         rows: list[tuple[Any, ...]] = self.run(sql.head_and_tail, (last, *op.entity)).fetchall()
         if not rows:
             return _absent(None, log)
@@ -108,11 +98,11 @@ class Reads:
         lines = rows[0][HEAD_COLUMNS]
         if not lines:
             return Fetched(head, truncated=base > 0)
-        count = last if last < live else live  # none was removed: no need to count them
+        count = last if last < live else live  # without removed entries, no count is needed
         return Fetched(head, lines, count, version - count + 1, truncated=base > 0)
 
     def _fetch_documents(self, op: Fetch, now: float) -> Fetched | NotYours:
-        """All documents with their head, or a few."""
+        """Fetch all documents with their head, or a few."""
         names = () if op.all_documents else op.documents
         query = _head_and_documents(len(names))
         rows: list[tuple[Any, ...]] = self.run(query, op.entity + names).fetchall()
@@ -127,7 +117,7 @@ class Reads:
             row[HEAD_COLUMNS]: Value(*row[HEAD_COLUMNS + 1 :]) for row in rows
         }
         stored.pop(None, None)  # there is none of them
-        stored, unchanged = _changed_since(op, stored)
+        stored, unchanged = changed_since(op, stored)
         return Fetched(head, documents=stored, unchanged=unchanged)
 
     def _fetch(self, op: Fetch, now: float) -> Fetched | NotYours:
@@ -139,10 +129,10 @@ class Reads:
             return NotYours()
         if op.all_documents:
             rows = self.rows(sql.all_documents, (row.id, row.life))
-            stored = {found[0]: Value(*found[1:]) for found in rows}
+            stored = {columns[0]: Value(*columns[1:]) for columns in rows}
         else:
             stored = self._documents(row.id, row.life, op.documents)
-        stored, unchanged = _changed_since(op, stored)
+        stored, unchanged = changed_since(op, stored)
         head = row.head()
         log = op.log
         if log is None:
@@ -199,12 +189,12 @@ class Reads:
         return rows[0][0] if rows else None
 
     def _documents(self, id_: int, life: int, names: Sequence[str]) -> dict[str, Value]:
-        found: dict[str, Value] = {}
+        documents: dict[str, Value] = {}
         for start in range(0, len(names), NAMES_AT_ONCE):
             some = names[start : start + NAMES_AT_ONCE]
             for row in self.rows(_documents_named(len(some)), (id_, life, *some)):
-                found[row[0]] = Value(*row[1:])
-        return found
+                documents[row[0]] = Value(*row[1:])
+        return documents
 
     def _list_documents(self, op: List, now: float) -> Listed:
         assert op.within is not None
@@ -217,7 +207,7 @@ class Reads:
 
 @lru_cache
 def _head_and_documents(count: int) -> str:
-    """A statement for a head and so many documents of given names; 0: all that there are."""
+    """Return a statement for a head and this many named documents; 0: all documents."""
     which = f"d.name IN ({', '.join(f'?{number}' for number in range(4, count + 4))})"
     order = "" if count else " ORDER BY d.name"
     return str(sql.head_and_documents).replace(":which", which if count else "1") + order
@@ -225,25 +215,15 @@ def _head_and_documents(count: int) -> str:
 
 @lru_cache
 def _documents_named(count: int) -> str:
-    """A statement that looks for so many documents: one search each, but one call of SQLite."""
+    """Return a statement that looks for this many documents: one search each in one call."""
     return "\nUNION ALL ".join(
         f"{sql.document} AND name = ?{number}" for number in range(3, count + 3)
     )
 
 
 def _absent(head: Head | None, log: Log | None) -> Fetched:
-    """Nothing there; of one that was there, only what outlives it is told."""
+    """Return the outcome for an entity that does not exist, with what outlives a deleted one."""
     gone = Head()
     if head is not None:
         gone = Head(commits=head.commits, life=head.life, dropped=head.dropped)
     return Fetched(gone, reset=log is not None and log.stamp is not None)
-
-
-def _changed_since(op: Fetch, stored: dict[str, Value]) -> tuple[dict[str, Value], tuple[str, ...]]:
-    """What the caller does not have yet, and the names of what it has."""
-    if not op.known:
-        return stored, ()
-    known = op.known
-    same = {n for n, v in stored.items() if known.get(n) == (v.version, v.stamp)}
-    names = stored if op.all_documents else op.documents
-    return {n: v for n, v in stored.items() if n not in same}, tuple(n for n in names if n in same)

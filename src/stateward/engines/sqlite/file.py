@@ -1,4 +1,4 @@
-"""One SQLite file: how it is connected to, and made a store."""
+"""One SQLite file: its connections, and its preparation as a store."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ import os
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import apsw
 
-from stateward.engines.sqlite.failures import MaybeApplied, explain
+from stateward.engines.sqlite.failures import explain
 from stateward.engines.sqlite.schema import Schema, migrations, must_migrate
-from stateward.errors import InvalidInput, StatewardError
+from stateward.errors import InvalidInput
 from stateward.world import World
 
-OPENING_SECONDS = 4.5  # how long opening waits for other processes
+OPENING_SECONDS = 4.5  # most that opening waits for other processes
 READ_BUSY_SECONDS = 0.05  # a read waits only while another process recovers the file after a crash
 STATEMENTS = 200  # prepared statements kept a connection
 
@@ -22,7 +23,7 @@ Identity = tuple[int, int]  # of a file, whatever its name: inode and device
 
 
 class Place:
-    """Where a connection leads to: asked before each read and after each write, so it is in C.
+    """File behind a connection. The check precedes each read and follows each write, so it is in C.
 
     SQLite looks up the file's name itself, but of a symbolic link the one that it leads to.
     """
@@ -36,7 +37,7 @@ class Place:
         self._address = self._answer.buffer_info()[0]
 
     def is_left(self) -> bool:
-        """Whether the file was removed, renamed or replaced."""
+        """Return True if the file was removed, renamed or replaced."""
         if self._is_link:
             return os.stat(self._path)[1:3] != self.identity
         self._ask("main", apsw.SQLITE_FCNTL_HAS_MOVED, self._address)
@@ -48,30 +49,31 @@ class File:
 
     def __init__(self, path: str, *, relaxed: bool, migrate: bool, world: World) -> None:
         self.path = path
-        self.full = os.path.abspath(path)  # whoever uses it may change the folder it is in
+        self.full = os.path.abspath(path)  # absolute, as the working folder may change
         self.relaxed = relaxed
         self.world = world
+        self.explain = partial(explain, path)  # the driver's error as one of ours
         self._migrate = migrate
         self._opened: Identity | None = None
 
     def exists(self) -> bool:
-        """Whether it is there; opening would make it."""
+        """Return whether the file exists; opening would make it."""
         return os.path.exists(self.full)
 
     def connect(self, busy: float = OPENING_SECONDS) -> apsw.Connection:
-        """A connection set up as every connection of ours is, that waits so long for others."""
+        """Open a connection with our settings and this busy timeout."""
         return self.connect_to(busy)[0]
 
     def connect_to(self, busy: float) -> tuple[apsw.Connection, Place]:
-        """The same, and which file it leads to. Never makes one: only `open` does."""
+        """Open a connection, and tell which file it leads to. Only `open` makes a file."""
         while True:
-            there = self._identity()
-            if there != self._opened:  # what is there now must be a store as well
+            identity = self._identity()
+            if identity != self._opened:  # a new file must be a store as well
                 self._check()
             connection = self._connect(busy)
             # Opening may change it too: on a layered disk the file is copied for whoever writes.
-            if self._identity() == there:
-                return connection, Place(self.full, connection, there)
+            if self._identity() == identity:
+                return connection, Place(self.full, connection, identity)
             connection.close(True)
 
     def _identity(self) -> Identity:
@@ -103,18 +105,18 @@ class File:
     def disconnect(self, connection: apsw.Connection, *, looked: bool = False) -> None:
         """End a connection that has read. The last one copies the WAL into the file.
 
-        Not for whoever only looks: others wrote that, and it is safe where it is.
+        A connection that only looked does not copy: the WAL is of others, and safe as it is.
         """
         if (looked or not self._migrate) and _has_bytes(self.full + "-wal"):
             connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close(True)
 
     def _make(self) -> None:
-        """A new file is for its owner alone; SQLite gives those beside it the same mode."""
+        """Create the file for its owner alone; SQLite gives files beside it the same mode."""
         folder = os.path.dirname(self.full)
         if not os.path.isdir(folder):
             raise InvalidInput(f"the folder {folder!r} does not exist; create it first")
-        with suppress(OSError):  # it is there already; or SQLite says better why it cannot be
+        with suppress(OSError):  # the file exists, or SQLite will report why not
             os.close(os.open(self.full, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
 
     def open(self) -> None:
@@ -126,14 +128,14 @@ class File:
 
     def _check(self) -> None:
         with self._schema() as schema:
-            there = self._identity()
+            identity = self._identity()
             schema.check_identity()
             pending = schema.pending()
             if pending and not self._migrate:
                 raise must_migrate(self.path, pending)
             if pending:
                 schema.apply_pending()
-        self._opened = there
+        self._opened = identity
 
     def migrate(self) -> list[str]:
         """Apply the migrations that are missing; returns their names."""
@@ -159,15 +161,6 @@ class File:
             raise self.explain(error, "no", connection.system_errno) from error
         finally:
             self.disconnect(connection, looked=looks)
-
-    def explain(
-        self,
-        error: apsw.Error | UnicodeDecodeError | OSError,
-        applied: MaybeApplied,
-        number: int = 0,
-    ) -> StatewardError:
-        """The driver's error as one of ours. `number` is the operating system's errno."""
-        return explain(self.path, error, applied, number)
 
 
 def _has_bytes(path: str) -> bool:

@@ -33,21 +33,21 @@ def list_entities(rows: Rows, op: List, now: float, documents: Documents) -> Lis
     if op.after is not None:
         rank, kind, name = listing_mark(op.after)
         args += (rank, name) if op.recent else (rank, kind, name) if op.due else (kind, name)
-    found = rows(_select(*_shape(op)), (*args, op.limit + 1))
-    page = found[: op.limit]
+    heads = rows(_select(*_shape(op)), (*args, op.limit + 1))
+    page = heads[: op.limit]
     if op.recent:
         page.sort(key=lambda row: (row[_UPDATED], row[_NAME]), reverse=not op.reverse)
     entities = tuple([_found(row, op, now, documents) for row in page])
     settled = now if op.recent and op.reverse else 0.0
-    if len(found) <= op.limit:
+    if len(heads) <= op.limit:
         return Listed(entities, settled=settled)
-    last = found[op.limit - 1]
+    last = heads[op.limit - 1]
     mark = [last[_TOUCHED if op.recent else _DUE], last[_KIND], last[_NAME]]
     return Listed(entities, next=encode(mark, "a cursor"), settled=settled)
 
 
 def tally(rows: Rows, op: List) -> Listed:
-    """How many there are of each kind, or of each owner."""
+    """Count entities of each kind, or of each owner."""
     column = "owner" if op.tally == "owner" else "kind"
     where, args = ["namespace = ?", "touched IS NOT NULL"], [op.namespace]
     for name, value in (("kind", op.kind), ("owner", op.owner)):
@@ -62,16 +62,16 @@ def tally(rows: Rows, op: List) -> Listed:
         f"SELECT owner, count(*) FROM entities INDEXED BY entities_by_owner_touched"
         f" WHERE {' AND '.join(where)} GROUP BY owner ORDER BY owner LIMIT ?"
     )
-    found = rows(query, (*args, op.after or "", op.limit + 1))
-    next = found[op.limit - 1][0] if len(found) > op.limit else None
-    return Listed(next=next, tally={str(owner): count for owner, count in found[: op.limit]})
+    counts = rows(query, (*args, op.after or "", op.limit + 1))
+    next = counts[op.limit - 1][0] if len(counts) > op.limit else None
+    return Listed(next=next, tally={str(owner): count for owner, count in counts[: op.limit]})
 
 
 Shape = tuple[str | None, bool, str | None, bool, bool, bool, bool, bool, bool, bool]
 
 
 def _shape(op: List) -> Shape:
-    """What a listing's statement depends on: which filters, never their values."""
+    """Return the filters that a listing's statement depends on, never their values."""
     owner = None if op.owner is None else "owned" if op.owner else "nobody's"
     status = None if op.status is None else "some" if op.status else "none"
     filters = (owner, op.kind is not None, status, op.label is not None, bool(op.prefix))
@@ -93,14 +93,8 @@ def _select(
 ) -> str:
     alive = "(expires IS NULL OR expires > ?)"
     where = ["namespace = ?", f"({alive} OR expires <> 0)" if expired else alive]
-    if owner is not None:
-        where.append("owner = ?")
-    if kind:
-        where.append("kind = ?")
-    if status is not None:
-        where.append("status = ?")
-    if label:
-        where.append("label = ?")
+    filters = {"owner": owner, "kind": kind or None, "status": status, "label": label or None}
+    where += [f"{column} = ?" for column, value in filters.items() if value is not None]
     if owner == "owned":
         where.append("owner <> ''")  # lets the partial indexes be used
     if status == "some":
@@ -138,7 +132,7 @@ def _found(row: tuple[Any, ...], op: List, now: float, documents: Documents) -> 
 
 
 def list_documents(rows: Rows, op: List, entity: int, life: int) -> Listed:
-    """One entity's documents by name."""
+    """List one entity's documents by name."""
     where = "entity = ? AND life = ?"
     args: list[Any] = [entity, life]
     if op.prefix:
@@ -149,10 +143,10 @@ def list_documents(rows: Rows, op: List, entity: int, life: int) -> Listed:
         args.append(op.after)
     value = "value" if op.values else "''"
     direction = "DESC" if op.reverse else "ASC"
-    found = rows(
+    documents = rows(
         f"SELECT name, {value}, version, stamp, updated, log FROM documents"
         f" WHERE {where} ORDER BY name {direction} LIMIT ?",
         (*args, op.limit + 1),
     )
-    page = tuple((name, Value(*rest)) for name, *rest in found[: op.limit])
-    return Listed(documents=page, next=page[-1][0] if len(found) > op.limit else None)
+    page = tuple((name, Value(*rest)) for name, *rest in documents[: op.limit])
+    return Listed(documents=page, next=page[-1][0] if len(documents) > op.limit else None)

@@ -12,33 +12,17 @@ from typing import Any
 
 import msgspec
 
-from stateward.engine import (
-    CALL_SECONDS,
-    KEY_SECONDS,
-    KEYS_KEPT,
-    OPS_KEPT,
-    OPS_MOST,
-    OPS_SECONDS,
-)
+from stateward.engine import CALL_SECONDS, KEY_SECONDS, KEYS_KEPT, OPS_KEPT, OPS_MOST, OPS_SECONDS
 from stateward.engines.sqlite.fast import FORGET_EVERY, Appends
 from stateward.engines.sqlite.fetch import sql
 from stateward.engines.sqlite.outcomes import Row
-from stateward.ops import (
-    Append,
-    Applied,
-    Commit,
-    Duplicate,
-    KeyReused,
-    Lease,
-    Value,
-    digest_of,
-)
+from stateward.ops import Append, Applied, Commit, Duplicate, KeyReused, Lease, Value, digest_of
 
 _encode = msgspec.json.Encoder().encode
 
 
 class KeptOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a row of `ops` says of an outcome that its columns do not."""
+    """The parts of an outcome for which `ops` has no columns."""
 
     stamp: str = ""
     documents: Mapping[str, int] = {}
@@ -61,7 +45,7 @@ class OpMemory(Appends):
         now: float,
         filed: bool,
     ) -> Duplicate | KeyReused | None:
-        """What a commit is answered whose op or key is known; `filed`: the op is in `ops`."""
+        """Return the answer to a commit whose op or key is known; `filed`: the op is in `ops`."""
         rows = self.rows(sql.known_op, (row.id, commit.op)) if filed else []
         if not rows and row.tells_ops():
             rows = self._known_by_log(row, commit.op, now)
@@ -83,7 +67,7 @@ class OpMemory(Appends):
         return None
 
     def _known_by_log(self, row: Row, op: str, now: float) -> list[tuple[Any, ...]]:
-        """What `known_op` would tell of an op, if it is that of an append."""
+        """Return the row that `known_op` would give of an op, if it is that of an append."""
         if op == row.stamp:
             return self.rows(sql.op_at, (row.id, row.life, row.version, op))
         if op > row.stamp:
@@ -102,9 +86,9 @@ class OpMemory(Appends):
             self.run(sql.forget_ops, (row.id, *bounds))
 
     def keep(self, row: Row, op: str, outcome: Applied, now: float) -> None:
-        """In a row of its own, with all that was answered."""
-        kept = KeptOutcome(outcome.stamp, outcome.documents, outcome.lease, outcome.created)
-        rest = _encode(kept).decode()
+        """Store the answer to an op in a row of its own."""
+        record = KeptOutcome(outcome.stamp, outcome.documents, outcome.lease, outcome.created)
+        rest = _encode(record).decode()
         self.run(sql.remember_op, (row.id, op, row.commits, now, row.version, rest))
 
     def keep_ops(self, row: Row, upto: int, now: float) -> None:
@@ -125,8 +109,8 @@ class OpMemory(Appends):
 
 
 def _first(op: str, version: int, at: float, rest: str | None) -> Applied:
-    """The outcome of an op that is known."""
+    """Return the outcome of a known op."""
     if rest is None:
         return Applied(version, op, at)
-    kept = _decode(rest)
-    return Applied(version, kept.stamp, at, kept.documents, kept.lease, kept.created)
+    record = _decode(rest)
+    return Applied(version, record.stamp, at, record.documents, record.lease, record.created)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from stateward.engine import GRACE
 from stateward.engines.rules import masked
 from stateward.ops import Head, Lease
 
-HEAD_COLUMNS = 20  # that `head_of` takes
+HEAD_COLUMNS = 20  # columns for `head_of`
 INDEXED = ("owner", "status", "label", "due", "sweep_at", "stale", "touched")
 
 
@@ -21,6 +22,10 @@ def head_of(columns: Sequence[Any]) -> Head:
     token, nonce, holder, granted, until = columns[15:HEAD_COLUMNS]
     lease = Lease(token, "", holder, granted, until) if nonce else None  # masked
     return Head(True, *columns[:15], lease)  # type: ignore[call-arg]
+
+
+# All of `Head` between `exists` and `lease`.
+_head_fields = attrgetter(*Head.__struct_fields__[1:16])
 
 
 class Row(msgspec.Struct):
@@ -57,7 +62,7 @@ class Row(msgspec.Struct):
         return self.expires is None or now < self.expires
 
     def tells_ops(self) -> bool:
-        """Whether any op is known by its entry alone."""
+        """Return True if the entry alone makes any op known."""
         return self.version > max(self.base, self.restored)
 
     def lease(self) -> Lease | None:
@@ -73,28 +78,11 @@ class Row(msgspec.Struct):
     def head(self, exists: bool = True) -> Head:
         if not exists:
             return Head(commits=self.commits, life=self.life, dropped=self.dropped)
-        return Head(
-            True,
-            self.owner,
-            self.status,
-            self.label,
-            self.due,
-            self.retain,
-            self.expires,
-            self.created,
-            self.updated,
-            self.version,
-            self.stamp,
-            self.base,
-            self.live,
-            self.commits,
-            self.life,
-            self.dropped,
-            masked(self.lease()) if self.nonce else None,
-        )
+        lease = masked(self.lease()) if self.nonce else None
+        return Head(True, *_head_fields(self), lease)  # type: ignore[call-arg]
 
     def begin_life(self) -> None:
-        """Only the remembered ops, the counters and the last token carry over."""
+        """Begin a new life: the remembered ops, the counters and the last token carry over."""
         self.life += 1
         self.stale = 1
         self.owner = self.status = self.label = self.stamp = self.base_stamp = self.nonce = (
@@ -105,12 +93,12 @@ class Row(msgspec.Struct):
         self.until = 0.0
 
     def restart_retention(self, now: float) -> None:
-        """It counts from now, but what somebody holds does not expire in their hands."""
+        """Restart the retention from now; it never ends before the current lease does."""
         if self.retain is not None:
             self.set_expiry(max(now + self.retain, self.until))
 
     def set_expiry(self, expires: float | None) -> None:
-        """`sweep_at` is indexed: it follows within a tenth of the grace, not at every append."""
+        """Set the expiry; the indexed `sweep_at` follows within a tenth of the grace."""
         self.expires = expires
         if expires is None:
             self.sweep_at = None

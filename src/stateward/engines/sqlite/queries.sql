@@ -1,36 +1,44 @@
 -- Every statement of the SQLite engine but the listings, which `listing.py` puts together
 -- from fixed clauses. Values are always bound.
 
--- name: head
+-- name: row_columns
 -- One entity's row; `Row` in outcomes.py has the same columns in the same order.
-SELECT id, owner, status, label, due, sweep_at, stale, touched, life, retain, expires, created,
-       updated, version, stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored
+id, owner, status, label, due, sweep_at, stale, touched, life, retain, expires, created, updated,
+version, stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored
+
+-- name: head
+SELECT
+--include row_columns
 FROM entities WHERE namespace = ? AND kind = ? AND name = ?;
 
 -- name: head_to_commit
 -- The same, and whether the op is in `ops`.
-SELECT id, owner, status, label, due, sweep_at, stale, touched, life, retain, expires, created,
-       updated, version, stamp, base, base_stamp, live, commits, dropped, token, nonce, holder, granted, until, restored,
-       EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?4)
+SELECT
+--include row_columns
+       , EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?4)
 FROM entities e WHERE namespace = ?1 AND kind = ?2 AND name = ?3;
+
+-- name: head_columns
+-- The columns that `head_of` in outcomes.py takes.
+owner, status, label, due, retain, expires, created, e.updated, e.version, e.stamp, base, live,
+commits, e.life, dropped, token, nonce, holder, granted, until
 
 -- name: head_and_tail
 -- A conversation's head and its newest entries as newline-joined text, in one statement: half the
 -- time of reading row by row. Right only if no entry was removed; the caller checks `live`.
--- The columns of the head are those that `head_of` in outcomes.py takes. The index is named because
--- its order is the order of the text: a subquery that sorts would copy each body once more.
-SELECT owner, status, label, due, retain, expires, created, updated, version, stamp, base, live,
-       commits, life, dropped, token, nonce, holder, granted, until,
-       (SELECT group_concat(body, x'0a') FROM log INDEXED BY log_by_seq
+-- The index is named because its order is the order of the text: a subquery that sorts would copy each body once more.
+SELECT
+--include head_columns
+       , (SELECT group_concat(body, x'0a') FROM log INDEXED BY log_by_seq
         WHERE entity = e.id AND life = e.life AND seq > max(e.version - ?, e.base))
 FROM entities e WHERE namespace = ? AND kind = ? AND name = ?;
 
 -- name: head_and_documents
 -- An entity's head with its documents, in one statement: a row each, or one with NULLs where there is
 -- none. The caller says which documents.
-SELECT owner, status, label, due, retain, expires, created, e.updated, e.version, e.stamp, base, live,
-       commits, e.life, dropped, token, nonce, holder, granted, until,
-       d.name, d.value, d.version, d.stamp, d.updated, d.log
+SELECT
+--include head_columns
+       , d.name, d.value, d.version, d.stamp, d.updated, d.log
 FROM entities e LEFT JOIN documents d ON d.entity = e.id AND d.life = e.life AND :which
 WHERE namespace = ?1 AND kind = ?2 AND e.name = ?3;
 
@@ -116,14 +124,19 @@ SELECT seq, body FROM log
 WHERE entity = ? AND life = ? AND seq > ? AND seq <= ? AND body IS NOT NULL
 ORDER BY seq DESC LIMIT ?;
 
+-- name: op_of_append
+-- The op of an entry's append, which stands on the last entry of the append. NULL: it is that of the
+-- next entry here; looking for each to the end of a long append would take the square of it.
+CASE WHEN op IS NOT NULL THEN op WHEN following <> seq + 1 OR following IS NULL THEN
+    (SELECT op FROM log WHERE entity = ?1 AND life = ?2 AND log.seq >= l.seq
+       AND log.seq < coalesce(following, 1 << 62) AND op IS NOT NULL
+     ORDER BY log.seq LIMIT 1) END
+
 -- name: oldest_detailed
--- With the op of each entry's append, which stands on that append's last entry. NULL: it is that of
--- the next one here; looking for each to the end of a long append would take the square of it.
+-- With the op of each entry's append.
 SELECT seq, at, body,
-       CASE WHEN op IS NOT NULL THEN op WHEN following <> seq + 1 OR following IS NULL THEN
-           (SELECT op FROM log WHERE entity = ?1 AND life = ?2 AND log.seq >= l.seq
-              AND log.seq < coalesce(following, 1 << 62) AND op IS NOT NULL
-            ORDER BY log.seq LIMIT 1) END, key
+--include op_of_append
+       , key
 FROM (SELECT *, lead(seq) OVER (ORDER BY seq) AS following FROM
          (SELECT seq, at, body, op, key FROM log
           WHERE entity = ?1 AND life = ?2 AND seq > ?3 AND seq <= ?4 AND body IS NOT NULL
@@ -133,10 +146,8 @@ ORDER BY seq;
 -- name: newest_detailed
 -- The same from the end, newest first.
 SELECT seq, at, body,
-       CASE WHEN op IS NOT NULL THEN op WHEN following <> seq + 1 OR following IS NULL THEN
-           (SELECT op FROM log WHERE entity = ?1 AND life = ?2 AND log.seq >= l.seq
-              AND log.seq < coalesce(following, 1 << 62) AND op IS NOT NULL
-            ORDER BY log.seq LIMIT 1) END, key
+--include op_of_append
+       , key
 FROM (SELECT *, lag(seq) OVER (ORDER BY seq DESC) AS following FROM
          (SELECT seq, at, body, op, key FROM log
           WHERE entity = ?1 AND life = ?2 AND seq > ?3 AND seq <= ?4 AND body IS NOT NULL
@@ -146,10 +157,8 @@ ORDER BY seq DESC;
 -- name: whole
 -- For backups: with digests, and with what is left of entries that are gone.
 SELECT seq, at, coalesce(body, ''),
-       CASE WHEN op IS NOT NULL THEN op WHEN following <> seq + 1 OR following IS NULL THEN
-           (SELECT op FROM log WHERE entity = ?1 AND life = ?2 AND log.seq >= l.seq
-              AND log.seq < coalesce(following, 1 << 62) AND op IS NOT NULL
-            ORDER BY log.seq LIMIT 1) END, key, digest, note
+--include op_of_append
+       , key, digest, note
 FROM (SELECT *, lead(seq) OVER (ORDER BY seq) AS following FROM
          (SELECT seq, at, body, op, key, digest, note FROM log
           WHERE entity = ?1 AND life = ?2 AND seq > ?3 AND seq <= ?4

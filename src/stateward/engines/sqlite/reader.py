@@ -23,7 +23,7 @@ class FileReader:
         self._session = Session(self.connection)
 
     def _renew(self) -> Session:
-        """Turn to the file that is there now; if there is none, the old one is kept in hand."""
+        """Turn to the file that is there now; keep the old one if there is none."""
         before = self.connection
         self.connection, self._place = self._file.connect_to(READ_BUSY_SECONDS)
         self._session = Session(self.connection)
@@ -38,7 +38,7 @@ class FileReader:
             raise self._file.explain(error, "no") from error
 
     def counter(self) -> tuple[object, int]:
-        """Another one, whenever anybody has written."""
+        """Return a value that changes with every write by another connection."""
         try:
             if self._place.is_left():
                 self._renew()
@@ -47,17 +47,17 @@ class FileReader:
             raise self._file.explain(error, "no") from error
 
     def moved(self, cursors: Mapping[Entity, int]) -> bool:
-        """Whether a log is not where it was."""
+        """Return True if a log has left its cursor."""
         return self.look(cursors, None)[1]
 
-    def look(self, cursors: Mapping[Entity, int], seen: int | None) -> tuple[int, bool]:
-        """The file's change counter; unless it is the one `seen`, also whether a log has moved."""
+    def look(self, cursors: Mapping[Entity, int], last: int | None) -> tuple[int, bool]:
+        """Return the file's change counter and, unless that is `last`, if a log has moved."""
         try:
             if self._place.is_left():
                 self._renew()
-                seen = None
+                last = None
             counter = self.connection.pragma("data_version")
-            if counter == seen:
+            if counter == last:
                 return counter, False
             versions = self._session.versions(list(cursors), self._file.world.now())
         except (apsw.Error, UnicodeDecodeError, OSError) as error:
@@ -65,12 +65,12 @@ class FileReader:
         return counter, versions != list(cursors.values())
 
     def describe(self) -> Description:
-        """What the file says of itself."""
-        self.look({}, None)  # it may be another one by now
+        """Return the description of the file."""
+        self.look({}, None)  # the file may have been replaced by now
         return describe(self._file, self.connection, self._session)
 
     def namespaces(self) -> list[str]:
-        """All that the file has, from one to the next along the index."""
+        """Return all namespaces of the file, from one to the next along the index."""
         self.look({}, None)
         try:
             return [name for (name,) in self._session.rows(sql.namespaces, ())]

@@ -1,4 +1,4 @@
-"""What a file must be to be a store: identity, version, and the migrations between versions."""
+"""The schema of a file: identity, version, and the migrations between versions."""
 
 from __future__ import annotations
 
@@ -70,8 +70,7 @@ class Schema:
             for step in pending:
                 connection.execute(step.sql).fetchall()
                 connection.execute(
-                    "INSERT OR REPLACE INTO stateward VALUES ('oldest_release', ?)",
-                    (step.oldest,),
+                    "INSERT OR REPLACE INTO stateward VALUES ('oldest_release', ?)", (step.oldest,)
                 )
                 connection.pragma("user_version", step.number)
             connection.pragma("application_id", APPLICATION_ID)
@@ -83,7 +82,7 @@ class Schema:
         return [step.name for step in pending]
 
     def _begin(self) -> bool:
-        """The right to migrate; False if there is nothing to do any more.
+        """Begin to migrate; False if there is nothing to do any more.
 
         Changing the journal mode never calls SQLite's own busy handler: hence the loop.
         """
@@ -105,7 +104,7 @@ class Schema:
 
 
 def migrations() -> list[Migration]:
-    """Every migration, oldest first."""
+    """Return every migration, oldest first."""
     return load_migrations("stateward.engines.sqlite")
 
 

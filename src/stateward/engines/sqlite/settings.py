@@ -1,4 +1,4 @@
-"""What a `sqlite://` URL says: which file, and how it is used."""
+"""The settings of a `sqlite://` URL: which file, and how it is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One moment of a file, for as long as it takes to read all of it."""
+"""Reads of a whole file as it was at one moment."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import apsw
 from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.file import File
 from stateward.ops import Op, Outcome
+from stateward.world import World
 
 
 class Snapshot:
     """A read transaction on a connection of its own. Used by one thread at a time.
 
-    Writers go on meanwhile; the write-ahead log keeps what they write until the end of it, so
-    the file beside the store grows for as long as this is open.
+    Writers continue meanwhile; the write-ahead log holds their writes until the transaction ends,
+    so the file beside the store grows for as long as the snapshot is open.
     """
 
     def __init__(self, file: File) -> None:
@@ -38,3 +39,14 @@ class Snapshot:
 
     def close(self) -> None:
         self._file.disconnect(self._connection)
+
+
+class OnThreads:
+    """A snapshot for an event loop, which reading a page on the spot would hold up."""
+
+    def __init__(self, snapshot: Snapshot, world: World) -> None:
+        self._snapshot = snapshot
+        self._offload = world.offload
+
+    async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
+        return await self._offload(self._snapshot.execute, ops)

@@ -15,7 +15,7 @@ ANY_LIFE = 1 << 62
 
 
 def sweep(rows: Rows, sql: SimpleNamespace, op: Sweep, now: float) -> Swept:
-    """Rows of earlier lives first, then entities gone for longer than the grace."""
+    """Sweep rows of earlier lives first, then entities gone for longer than the grace."""
     removed = entities = 0
 
     def clear(entity: int, before_life: int) -> bool:

@@ -1,4 +1,4 @@
-"""Who waits for news of a file: the first of them looks for all, so that many cost like one."""
+"""Waiting for news of a file: the first waiter looks for all, so many cost like one."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from stateward.ops import Entity
 from stateward.world import World
 
 POLL = 0.01  # seconds between looks at the file's change counter
-SLOWEST = 0.25  # the same, where there are so many that a look takes its time
-PART = 0.1  # of the time at most is spent with looking
+SLOWEST = 0.25  # the same for so many logs that a look is slow
+PART = 0.1  # of the time at most is spent on looks
 AT_ONCE = 50  # waiters whose logs are looked at before anybody else gets a turn
 
 
 class Watch:
-    """All who wait by one engine."""
+    """The waiters of one engine."""
 
     def __init__(self, world: World) -> None:
         self._world = world
         # Told True when there is news, and False when it is their turn to look.
         self._waiting: dict[asyncio.Future[bool], Mapping[Entity, int]] = {}
-        self._looks = False  # one of them does
+        self._looks = False  # True while one waiter looks
 
     async def wait(self, reader: FileReader, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Return when a log has moved, or when the time is up."""
@@ -37,29 +37,29 @@ class Watch:
                 self._hand_over()
 
     async def _wait(self, reader: FileReader, cursors: Mapping[Entity, int], end: float) -> bool:
-        """False if the waiter was told that it is its turn to look."""
-        left = end - self._world.monotonic()
+        """Wait to be woken; return False if it is this waiter's turn to look."""
+        seconds = end - self._world.monotonic()
         mine: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[mine] = cursors
         try:
             if self._looks:
-                await asyncio.wait((mine,), timeout=max(0.0, left))
+                await asyncio.wait((mine,), timeout=max(0.0, seconds))
             else:
                 await self._look(reader, mine, end)
-            return left <= 0 or not mine.done() or mine.result()
+            return seconds <= 0 or not mine.done() or mine.result()
         finally:
             del self._waiting[mine]
 
     async def _look(self, reader: FileReader, mine: asyncio.Future[bool], end: float) -> None:
         self._looks = True
-        world, seen, rest = self._world, None, POLL
+        world, last, rest = self._world, None, POLL
         try:
             while not mine.done() and (left := end - world.monotonic()) > 0:
                 await world.pause(min(rest, left))
                 began = world.monotonic()
                 counter = reader.counter()
-                if counter != seen:
-                    seen = counter
+                if counter != last:
+                    last = counter
                     await self._tell(reader)
                 rest = min(max(POLL, (world.monotonic() - began) / PART), SLOWEST)
         finally:

@@ -12,10 +12,10 @@ from stateward.engines.sqlite.file import File
 from stateward.errors import InvalidInput, StoreTooSlow
 from stateward.ops import Commit, Op, Outcome, Sweep, Swept, check_shape
 
-BUSY_SECONDS = 0.3  # how long one try of a write waits; the call's deadline says how many tries
+BUSY_SECONDS = 0.3  # most that one try of a write waits; the deadline limits the tries
 RETRY = 0.0014  # seconds, jittered: the steps of busy_timeout are unfair
 CHECKPOINT_AT_ONCE = 8_000  # WAL pages at which the writer itself makes room
-EMPTY_WAL_SECONDS = 1.0  # how long emptying it after a sweep waits for readers
+EMPTY_WAL_SECONDS = 1.0  # most that emptying the WAL after a sweep waits for readers
 
 
 class Writer:
@@ -27,7 +27,7 @@ class Writer:
         self.wal_pages = 0
 
     def write(self, ops: Sequence[Commit | Sweep], deadline: float | None = None) -> list[Outcome]:
-        """All of a batch in one transaction: one fsync. A failure undoes the whole batch."""
+        """Write the whole batch in one transaction with one fsync. A failure undoes all of it."""
         for op in ops:
             if type(op) is Commit:
                 check_shape(op)
@@ -40,7 +40,7 @@ class Writer:
             raise
 
     def stage_at_once(self, ops: Sequence[Commit]) -> list[Outcome] | None:
-        """The outcomes that a batch of appends will have once `commit` was called, without waiting.
+        """Stage a batch of appends without waiting; return the outcomes after `commit`.
 
         None: it has to be written the other way, and nothing was begun.
         """
@@ -58,14 +58,14 @@ class Writer:
             raise
 
     def undo(self) -> None:
-        """Roll back what was begun and will not be committed, whoever's exception ended it."""
+        """Roll back a transaction that will not be committed, for any exception."""
         connection = self.connection
         # After SQLITE_FULL the transaction may already be gone.
         if connection is not None and connection.in_transaction:
             self._session.run("ROLLBACK")
 
     def _stage(self, connection: apsw.Connection, ops: Sequence[Commit | Sweep]) -> list[Outcome]:
-        """Everything but the COMMIT."""
+        """Run everything but the COMMIT."""
         now = self._file.world.now()
         try:
             return self._session.write(ops, now)
@@ -77,8 +77,8 @@ class Writer:
     def commit(self, outcomes: list[Outcome], deadline: float | None = None) -> list[Outcome]:
         """Make what was staged durable; gives the outcomes back when it is.
 
-        Not after the deadline: whoever was stopped for long may have lost the right to the file.
-        Until the COMMIT nobody else can write to it, so the two are one step.
+        Refused after the deadline: a process that was paused may have lost the right to the file.
+        Until the COMMIT no other process can write to the file, so the two are one step.
         """
         connection = self.connection
         assert connection is not None, "staged before"
@@ -91,7 +91,7 @@ class Writer:
                 raise FileNotFoundError(self._file.full)  # and what was written to it is lost
         except (apsw.Error, OSError) as error:
             number = connection.system_errno
-            self.close()  # what became of it is unknown: start anew from the file
+            self.close()  # the outcome is unknown: reopen the file
             raise self._file.explain(error, "unknown", number) from error
         if Swept in map(type, outcomes) and _has_swept(outcomes):
             self._empty_wal(connection)
@@ -100,7 +100,7 @@ class Writer:
         return outcomes
 
     def read(self, ops: Sequence[Op]) -> list[Outcome]:
-        """On the writing connection, between two writes."""
+        """Read on the writing connection, between two writes."""
         try:
             session = self._moved() if self._place.is_left() else self._session
             return session.read_all(ops, self._file.world.now())
@@ -113,12 +113,12 @@ class Writer:
         return self._session
 
     def end_checkpoint(self) -> None:
-        """Copy what was written while others copied; the next write then begins the WAL anew."""
+        """Copy pages written during the last copy; the next write then restarts the WAL."""
         if self.connection is not None:
             checkpoint(self.connection)
 
     def _empty_wal(self, connection: apsw.Connection) -> None:
-        """What was swept must not live on in the write-ahead log; readers are given a moment."""
+        """Empty the write-ahead log of what was swept; readers get a moment to end."""
         try:
             connection.set_busy_timeout(int(EMPTY_WAL_SECONDS * 1000))
             checkpoint(connection, apsw.SQLITE_CHECKPOINT_TRUNCATE)
@@ -161,5 +161,5 @@ class Writer:
 
 
 def _has_swept(outcomes: Sequence[Outcome]) -> bool:
-    """Whether a sweep has ended."""
+    """Return True if a sweep has ended."""
     return any(type(outcome) is Swept and not outcome.more for outcome in outcomes)

@@ -22,13 +22,13 @@ logger = logging.getLogger("stateward.leases")
 
 
 class Renewable(Protocol):
-    """Who holds a lease."""
+    """A holder of a lease."""
 
     entity: Entity
     token: int
     nonce: str
     ttl: float
-    keeps_due: bool  # an entity in somebody's hands is due when nobody renews any more
+    keeps_due: bool  # the entity becomes due when its lease is no longer renewed
 
     def is_alive(self) -> bool:
         """Whether the code that holds the lease still runs."""
@@ -37,7 +37,7 @@ class Renewable(Protocol):
         """The store extended the lease; it was asked at this monotonic time."""
 
     def lost(self) -> None:
-        """The store says that the lease is somebody else's, or nobody's."""
+        """The store reports that the lease belongs to another holder, or to none."""
 
 
 class Renewals:
@@ -128,15 +128,15 @@ class Renewals:
         return Commit(lease.entity, self._world.new_id(), writes)
 
     def _note(self, lease: Renewable, outcome: Outcome, now: float) -> None:
-        kept = isinstance(outcome, Applied | Duplicate)
+        renewed = isinstance(outcome, Applied | Duplicate)
         with self._lock:
             if lease not in self._next:
                 return  # given back meanwhile
-            if kept:
+            if renewed:
                 self._next[lease] = now + lease.ttl / 3
             else:
                 del self._next[lease]
-        if kept:
+        if renewed:
             lease.renewed(now)
         else:
             self._counters.leases_lost[self._system] += 1

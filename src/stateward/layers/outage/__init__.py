@@ -1,1 +1,1 @@
-"""What happens to conversation writes while the store is down: kept, spilled, replayed."""
+"""Conversation writes while the store is down: spilled on this machine, replayed later."""

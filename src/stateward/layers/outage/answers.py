@@ -1,4 +1,4 @@
-"""What a caller gets instead of an outcome when an append did not reach the store."""
+"""The answers that a caller gets instead of an outcome when an append did not reach the store."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stateward.errors import StoreUnavailable
 
 
 class Suppressed(Struct, frozen=True):
-    """An append whose failure its caller was spared; `error` is what the store said."""
+    """An append whose failure was not raised; `error` is the failure of the store."""
 
     status: ClassVar[Literal["spilled", "dropped"]]
     error: StoreUnavailable

@@ -1,4 +1,4 @@
-"""What the store could not take: in memory by entity, and in files that survive the process."""
+"""Appends that the store could not take: in memory, and in files that survive the process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ MEMORY_BYTES = 8 << 20  # kept where no file can be written
 
 
 class Backlog:
-    """The records of one store. Any thread may call; what blocks says so."""
+    """The records of one store. Any thread may call; methods that block are marked."""
 
     def __init__(
         self, spill: Spill | None, place: str, namespace: str, world: World, counters: Counters
@@ -85,7 +85,7 @@ class Backlog:
     # --- in memory ------------------------------------------------------------------
 
     def add(self, record: SpillRecord) -> bool:
-        """Keep it; False: there is no room. `persist` then makes it durable."""
+        """Keep a record; False: there is no room. `persist` then makes it durable."""
         if not self._enabled:
             return False
         size = len(line_of(record))
@@ -124,7 +124,7 @@ class Backlog:
         return own if first is None or own.at <= first.at else first
 
     def _is_behind(self, near: NearRecord, records: Iterable[SpillRecord]) -> bool:
-        """Whether one of these stands in an earlier file of the same process."""
+        """Return whether one of these records stands in an earlier file of the same process."""
         earlier = [file for file in list(self._live) if _is_before(file.path, near.path)]
         return bool(earlier) and any(self._file_of.get(r.op) in earlier for r in records)
 
@@ -135,7 +135,7 @@ class Backlog:
             return next((record for record in records if record.key == key), None)
 
     def forget(self, record: SpillRecord) -> bool:
-        """It need not wait any more; `settle` says so in its file. False: it is not ours."""
+        """Stop keeping a record; `settle` marks this in its file. False: the record is not ours."""
         if self.neighbours.count:
             self.neighbours.forget(record.op)
         with self._lock:
@@ -185,19 +185,19 @@ class Backlog:
         header = {"store": self._place, "namespace": self._namespace}
         file = SpillFile.create(self._spill.path, name, header)
         with self._lock:
-            kept = [
+            needed = [
                 record
                 for records in self.waiting.values()
                 for record in records
                 if old is not None and self._file_of.get(record.op) is old
             ]
-        if kept:
+        if needed:
             try:
-                file.write(b"".join(map(line_of, kept)))
+                file.write(b"".join(map(line_of, needed)))
             except OSError:
                 file.remove()  # the old one still has them
                 raise
-            self._note(file, kept)
+            self._note(file, needed)
         if old is not None:
             self._live.pop(old, None)
             old.remove()
@@ -210,7 +210,7 @@ class Backlog:
             self._live[file] += 1
 
     def settle(self, ops: Iterable[str]) -> None:
-        """Records that were forgotten are not to be replayed by anybody else either. Blocks."""
+        """Mark forgotten records in their files, so that no other process replays them. Blocks."""
         settled = set(ops)
         with self._disk:
             with self._lock:
@@ -248,9 +248,9 @@ class Backlog:
             ours = [file.path for file in self._live]
             try:
                 for path in abandoned(self._spill.path, self._mark, ours):
-                    found = SpillFile.adopt(path)
-                    if found is not None:
-                        adopted += self._take_over(*found)
+                    adoption = SpillFile.adopt(path)
+                    if adoption is not None:
+                        adopted += self._take_over(*adoption)
             except OSError as error:
                 self._cannot(error)
             self._look()
@@ -258,7 +258,7 @@ class Backlog:
         return adopted
 
     def look(self) -> None:
-        """Learn what neighbours keep by now. Blocks."""
+        """Read what neighbours keep by now. Blocks."""
         with self._disk:
             if self.neighbours.stamp != self.neighbours.seen:
                 self._look()
@@ -267,7 +267,7 @@ class Backlog:
         self.neighbours.look([file.path for file in self._live])
 
     def read(self, near: NearRecord) -> SpillRecord | None:
-        """What a neighbour keeps there; None: it has reached the store, or never will. Blocks."""
+        """Return the record of a neighbour; None: it reached the store, or never will. Blocks."""
         record = self.neighbours.read(near)
         if record is None:
             self.neighbours.forget(near.op)
@@ -297,8 +297,7 @@ class Backlog:
                 merged = merge(old[first:last], new, key=lambda record: record.at)
                 self.waiting[entity] = deque([*old[:first], *merged, *old[last:]])
         logger.warning(
-            "spill_adopted",
-            extra={"file": file.path, "records": len(fresh), "damaged": damaged},
+            "spill_adopted", extra={"file": file.path, "records": len(fresh), "damaged": damaged}
         )
         if fresh:
             self._note(file, fresh)
@@ -307,7 +306,7 @@ class Backlog:
         return len(fresh)
 
     def _between(self, file: SpillFile, records: list[SpillRecord]) -> tuple[int, int]:
-        """Behind how many of them it belongs, and before which: the same process's other files."""
+        """Return between which records a file belongs, by the same process's other files."""
         first, last = 0, len(records)
         for number, record in enumerate(records):
             other = self._file_of.get(record.op)
@@ -318,7 +317,7 @@ class Backlog:
         return first, last
 
     def close(self) -> int:
-        """Leave the files to whoever comes next; how many records were in no file. Blocks."""
+        """Leave the files to the next process; return how many records were in no file. Blocks."""
         self.persist()
         with self._disk, self._lock:
             lost = [r for rs in self.waiting.values() for r in rs if r.op not in self._file_of]
@@ -336,15 +335,14 @@ class Backlog:
         return len(lost)
 
     def let_go(self) -> None:
-        """As the end of the process does: from now on the files are anybody's."""
+        """Unlock the files, as the end of the process does."""
         for file in self._live:
             file.close()
 
     def _cannot(self, error: OSError) -> None:
         if self.problem is None:
             logger.error(
-                "spill_not_durable",
-                extra={"directory": self._spill.path, "error": str(error)},
+                "spill_not_durable", extra={"directory": self._spill.path, "error": str(error)}
             )
         self.problem = f"cannot write to {self._spill.path}: {error.strerror or error}"
 

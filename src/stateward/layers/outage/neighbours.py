@@ -1,11 +1,12 @@
-"""What the other processes of this machine keep of the same store, read off their files.
+"""Turns that other processes of this machine keep of the same store, read off their files.
 
-A conversation has one order, whichever process its turns come to. So whoever is about to append to
-it brings to the store first what was accepted before, in whosever file that is: the store knows a
-turn by its op, and takes it once. Nobody waits for anybody, and only its owner writes to a file.
+A conversation has one order, whichever process accepts its turns. So a process that is about to
+append first brings earlier turns to the store, whichever process spilled them: the store recognises
+a turn by its op, and stores it once. No process waits for another, and only its owner writes to a
+file.
 
-All processes of a folder have the same few bytes mapped, the stamp: they change behind every change
-of a file. As long as they do not, there is nothing to look at, and that costs a look at memory.
+All processes of a folder map the same few bytes, the stamp, which changes after every change of a
+file. While the stamp is unchanged, no file has to be read: that costs a look at memory.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TIMES_KEPT = 100_000  # of turns that were kept, by op
 
 
 class NearRecord(Struct, frozen=True):
-    """Where a turn stands that another process keeps."""
+    """The place of a turn that another process keeps."""
 
     op: str
     entity: Entity
@@ -49,7 +50,7 @@ class NearRecord(Struct, frozen=True):
 
 
 class NearFile:
-    """What is known of one file: how far it was read, and what of that is still needed."""
+    """One file: how far it was read, and the records of it that are still needed."""
 
     def __init__(self) -> None:
         self.read = 0
@@ -85,32 +86,32 @@ class Neighbours:
         self.count = 0  # of turns that wait elsewhere
 
     def head(self, entity: Entity) -> NearRecord | None:
-        """The one that was accepted first of all that wait elsewhere."""
+        """Return the first accepted turn of all that wait elsewhere."""
         return min(self.heads(entity), key=lambda record: record.at, default=None)
 
     def heads(self, entity: Entity) -> list[NearRecord]:
-        """The first one of each process: its own come in its order, whatever its clock said."""
-        found: dict[str, NearRecord] = {}
+        """Return the first turn of each process, in the order of its files, whatever its clock."""
+        firsts: dict[str, NearRecord] = {}
         with self._lock:
             for path in sorted(self._files):
                 waiting = self._files[path].waiting.get(entity)
                 if waiting:
-                    found.setdefault(writer_of(path), next(iter(waiting.values())))
-        return list(found.values())
+                    firsts.setdefault(writer_of(path), next(iter(waiting.values())))
+        return list(firsts.values())
 
     def forget(self, op: str) -> None:
-        """It is in the store, or will not get there; its owner finds that out by itself."""
+        """Forget a turn that is in the store, or never will be; its owner finds out by itself."""
         with self._lock:
             for file in self._files.values():
                 file.forget(op)
             self._recount()
 
     def accepted(self, op: str) -> float | None:
-        """When the turn with this op was accepted, if it was ever kept on this machine."""
+        """Return when the turn with this op was accepted, if it was ever kept on this machine."""
         return self._times.get(op)
 
     def note(self, op: str, at: float) -> None:
-        """It is kept, here or elsewhere."""
+        """Note when a turn was accepted that is kept, here or elsewhere."""
         with self._lock:
             self._note(op, at)
 
@@ -125,7 +126,7 @@ class Neighbours:
     # --- in files: these block ------------------------------------------------------
 
     def changed(self) -> None:
-        """A file of ours has changed. Nobody is told that a turn is kept before this returns."""
+        """Change the stamp after a change of our file: before that, no turn counts as kept."""
         if self._folder is not None:
             with suppress(OSError):  # then others find it late, and turns are marked as late
                 self._attach(change=True)
@@ -133,8 +134,8 @@ class Neighbours:
     def look(self, ours: Iterable[str]) -> None:
         """Read what is new in all files but these.
 
-        What is known afterwards is of one moment: whoever appears in it has written after all those
-        who must stand before it, and if one of those was missed, the stamp has changed meanwhile.
+        The result is of one moment: any turn in it was written after all that must precede it, and
+        if one of those was missed, the stamp has changed meanwhile.
         """
         if self._folder is None:
             return
@@ -150,31 +151,31 @@ class Neighbours:
                 return
 
     def _attach(self, *, change: bool = False) -> None:
-        """Have the stamp mapped, though somebody may have removed its file; and change it."""
+        """Map the stamp, though its file may have been removed; and change it."""
         assert self._folder is not None
         private_folder(self._folder)
         account = getattr(os, "geteuid", int)()
         path = os.path.join(self._folder, f".stamp-{account}")
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | NO_LINK, 0o600)
         try:
-            found = os.fstat(descriptor)
-            if not is_private(found):
+            status = os.fstat(descriptor)
+            if not is_private(status):
                 return  # who else may write it may also cut it off, and reading it would kill us
-            if found.st_size < 2 * HALF:
+            if status.st_size < 2 * HALF:
                 os.write(descriptor, self._draw() + self._draw())
-            if self._mapped != (found.st_dev, found.st_ino):
+            if self._mapped != (status.st_dev, status.st_ino):
                 mapped = mmap.mmap(descriptor, 2 * HALF, access=mmap.ACCESS_READ)
                 self.stamp = memoryview(mapped)
-                self._mapped = (found.st_dev, found.st_ino)
+                self._mapped = (status.st_dev, status.st_ino)
             if change:
                 self._change(descriptor)
         finally:
             os.close(descriptor)
 
     def _change(self, descriptor: int) -> None:
-        """Under the lock no change of another's is overwritten, so ours needs no look of our own.
+        """Change the stamp; under its lock no other change is overwritten, so ours needs no look.
 
-        Nobody waits for the lock: whoever holds it may be paused.
+        No process waits for the lock: its holder may be paused.
         """
         value = self._draw()
         if not lock(descriptor):
@@ -191,7 +192,7 @@ class Neighbours:
         return sha256(self._new_id().encode()).digest()[:HALF]
 
     def _read_files(self, ours: list[str]) -> bool:
-        """False: a file went away meanwhile, and what it held may stand in another one by now."""
+        """Read all files on. False: one went away, and its turns may stand in another by now."""
         assert self._folder is not None
         whole = True
         paths = list(abandoned(self._folder, self._mark, ours))
@@ -216,10 +217,10 @@ class Neighbours:
             data = opened.read()
         data = data[: data.rfind(b"\n") + 1]  # half a line is still being written
         lines = [
-            NearRecord(it.op, it.entity, it.at, path, file.read + start, file.read + end)
-            if isinstance(it, SpillRecord)
-            else it
-            for start, end, it in records_in(data)
+            NearRecord(line.op, line.entity, line.at, path, file.read + start, file.read + end)
+            if isinstance(line, SpillRecord)
+            else line
+            for start, end, line in records_in(data)
         ]
         with self._lock:
             self._files[path] = file
@@ -232,7 +233,7 @@ class Neighbours:
                     file.forget(line)
 
     def read(self, place: NearRecord) -> SpillRecord | None:
-        """The turn itself; None: its owner is done with it."""
+        """Return the turn itself; None: its owner is done with it."""
         try:
             descriptor = open_ours(place.path, os.O_RDONLY)
             if descriptor is None:

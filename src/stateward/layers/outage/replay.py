@@ -1,4 +1,4 @@
-"""Bringing what was kept locally into the store: in order, once, and not against an erasure."""
+"""The replay of spilled turns into the store: in order, once, and not against an erasure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stateward.codec import decode, encode
 from stateward.engine import Capabilities
 from stateward.errors import StoreTooSlow
 from stateward.kinds import ERASED, SPILL, erasure_of
-from stateward.layers.deadlines import Deadlines
+from stateward.layers.layer import Layer
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.neighbours import NearRecord
 from stateward.layers.outage.spill import SpillRecord
@@ -91,7 +91,7 @@ class Replayer:
 
     def __init__(
         self,
-        below: Deadlines,
+        below: Layer,
         backlog: Backlog,
         capabilities: Capabilities,
         world: World,
@@ -112,7 +112,7 @@ class Replayer:
         self._locks: WeakValueDictionary[Entity, asyncio.Lock] = WeakValueDictionary()
 
     async def replay(self, entity: Entity, deadline: float) -> None:
-        """Everything of this entity. Raises `StoreUnavailable`; what has not been sent stays."""
+        """Replay all records of this entity. Raises `StoreUnavailable`; unsent records stay."""
         lock = self._locks.setdefault(entity, asyncio.Lock())
         # async only: begin
         try:
@@ -150,7 +150,7 @@ class Replayer:
                 self._end_at(entity, place)
 
     def _end_at(self, entity: Entity, place: LogEnd) -> None:
-        """What stands at the end of this log is a turn of ours, written before what comes next.
+        """Note that this log ends with a turn of ours, written before the ones that come next.
 
         It may have been stored later than the next one was written: that makes nothing late.
         """
@@ -162,7 +162,7 @@ class Replayer:
     async def _replay_one(
         self, ask: Ask, record: SpillRecord, place: LogEnd | None
     ) -> LogEnd | None:
-        """The end of the log behind it; None if that is not known."""
+        """Replay a record, and return the end of the log behind it; None if that is not known."""
         if self._world.now() - record.at > self._backlog.max_age:
             await self._discard(record, "expired")
             return place
@@ -210,14 +210,14 @@ class Replayer:
         return None
 
     async def _is_redelivered(self, ask: Ask, record: SpillRecord, refused: KeyReused) -> bool:
-        """Whether the key stands for the same messages, with their names in another order."""
+        """Return whether the key stands for the same messages, their names in another order."""
         append = Append(record.bodies, record.key)
         fetch = Fetch(record.entity, record.owner, log_of(refused, append))
         fetched = (await ask((fetch,)))[0]
         return isinstance(fetched, Fetched) and bool(duplicate_of(refused, append, fetched))
 
     async def _look(self, ask: Ask, record: SpillRecord, written: float) -> LogEnd | None:
-        """Where the log ends; None if the record is not to be sent any more."""
+        """Return where the log ends; None if the record is not to be sent any more."""
         entity = record.entity
         tail = Fetch(entity, None, Log(last=LOOK_BACK, details=True), documents=(LATE,))
         fetched = (await ask((tail,)))[0]
@@ -232,29 +232,29 @@ class Replayer:
                 self._end_at(entity, LogEnd(head.version, head.stamp, record.at, marks))
             await self._stored(record)
             return None
-        known = self._ends.get(entity)
-        if known is not None and (known.version, known.stamp) == (head.version, head.stamp):
-            return known
+        end = self._ends.get(entity)
+        if end is not None and (end.version, end.stamp) == (head.version, head.stamp):
+            return end
         return LogEnd(head.version, head.stamp or None, self._newest(entries), marks)
 
     def _newest(self, entries: Sequence[Entry]) -> float:
-        """When the newest of them was written: not stored, if it was kept on this machine."""
+        """Return when the newest entry was written, which may be long before it was stored."""
         newest = -math.inf
         for entry in reversed(entries):
-            kept = self._backlog.neighbours.accepted(entry.stamp)
-            if kept is None:
+            accepted = self._backlog.neighbours.accepted(entry.stamp)
+            if accepted is None:
                 return max(newest, entry.at - self._most)
-            newest = max(newest, kept)
+            newest = max(newest, accepted)
         return newest
 
     async def _is_there(
         self, ask: Ask, record: SpillRecord, fetched: Fetched, written: float
     ) -> bool:
-        """Whether it had arrived after all, though the store may have forgotten the op by now.
+        """Return whether a turn had arrived after all, though its op may be forgotten by now.
 
         On a busy thread that may be soon: a store remembers so many ops, however young they are.
-        Where it was looked for in vain is remembered: a search that takes longer than one try may
-        take goes on in the next.
+        The entries that were searched in vain are remembered: a search that takes longer than one
+        try may take continues in the next.
         """
         life, top = fetched.head.life, fetched.head.version
         while True:
@@ -263,11 +263,11 @@ class Replayer:
             if not fetched.entries or fetched.entries[0].at < written:
                 return False
             low = fetched.entries[0].seq
-            known = self._searched.get(record.op)
-            if known is None or known.life != life:
+            searched = self._searched.get(record.op)
+            if searched is None or searched.life != life:
                 self._searched[record.op] = Searched(life, low, top)
-            elif low <= known.high + 1:  # from here on down it was looked for before
-                low = min(low, known.low)
+            elif low <= searched.high + 1:  # from here on down it was looked for before
+                low = min(low, searched.low)
                 self._searched[record.op] = Searched(life, low, top)
             page = self._capabilities.page
             older = Log(upto=low - 1, last=page, details=True)
@@ -281,11 +281,11 @@ class Replayer:
         mark = erasure_of(record.entity.namespace, record.owner)
         fetched = (await ask((Fetch(mark, documents=(ERASED,)),)))[0]
         assert isinstance(fetched, Fetched)
-        found = fetched.documents.get(ERASED)
-        return found is not None and found.updated >= written
+        erased = fetched.documents.get(ERASED)
+        return erased is not None and erased.updated >= written
 
     async def _take_back(self, ask: Ask, record: SpillRecord, stored: Applied) -> None:
-        """The user was erased while we wrote, and their erasure may not have seen the thread."""
+        """Remove a turn whose user was erased meanwhile: the erasure may have missed the thread."""
         entity, new_id = record.entity, self._world.new_id
         unchanged = (LogAt(stored.version, stored.stamp),)
         outcome = (await ask((Commit(entity, new_id(), (Drop(),), unchanged),)))[0]
@@ -301,7 +301,7 @@ class Replayer:
         await self._discard(record, "erased")
 
     async def _measure_clock(self, ask: Ask, record: SpillRecord) -> None:
-        """How far the engine's clock is from ours: erasures are timed by that clock.
+        """Measure how far the engine's clock is from ours: erasures are timed by that clock.
 
         In doubt what was erased stays erased, and a turn is not late. It is read off a commit that
         changes nothing, to the very entity if it exists: of several servers only its own is asked.
@@ -374,7 +374,7 @@ class Replayer:
             await self._settle(record)
 
     def _forget(self, record: SpillRecord) -> bool:
-        """Whether it was ours; a neighbour finds out, counts its own and says so by itself."""
+        """Forget a record, and return whether it was ours: a neighbour counts its own."""
         self._searched.pop(record.op, None)
         return self._backlog.forget(record)
 

@@ -4,8 +4,8 @@ One line a record: a checksum, a space, JSON. A process that is killed may leave
 end, and a disk may damage one anywhere: such lines are left out, all others count. What has reached
 the store is marked by a line of its own, and a file of which nothing is left is removed.
 
-A file belongs to whoever holds its lock. The lock ends with its process, however that ends, and
-then anybody may adopt the file.
+A file belongs to the process that holds its lock. The lock ends with its process, in whatever way,
+and then any process may adopt the file.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Spill(Struct, frozen=True):
 
 
 def chosen_spill(spill: Spill | str | os.PathLike[str] | bool | None) -> Spill | None:
-    """What the argument `spill` of `open` means; None: nothing is kept."""
+    """Return the meaning of the argument `spill` of `open`; None: nothing is spilled."""
     if spill is True:
         spill = Spill(default_directory())
     if spill is None or spill is False:
@@ -70,11 +70,11 @@ def chosen_spill(spill: Spill | str | os.PathLike[str] | bool | None) -> Spill |
     if isinstance(spill, str | os.PathLike):
         spill = Spill(os.fspath(spill))
     if isinstance(spill, Spill):
-        found = None if spill.path is None else open_to_others(spill.path)
-        if found is not None:
+        danger = None if spill.path is None else open_to_others(spill.path)
+        if danger is not None:
             raise InvalidInput(
-                f"{spill.path!r} {found[0]}, so its contents may be forged or removed: {found[1]}, "
-                f"or name a new directory for spill= (or {ENV})"
+                f"{spill.path!r} {danger[0]}, so its contents may be forged or removed: "
+                f"{danger[1]}, or name a new directory for spill= (or {ENV})"
             )
         return spill
     raise InvalidInput(
@@ -83,10 +83,10 @@ def chosen_spill(spill: Spill | str | os.PathLike[str] | bool | None) -> Spill |
 
 
 def default_directory() -> str:
-    """Where a user's programs keep their state on this platform."""
-    told = os.environ.get(ENV)
-    if told:
-        return told
+    """Return where a user's programs keep their state on this platform."""
+    named = os.environ.get(ENV)
+    if named:
+        return named
     join, home = os.path.join, os.path.expanduser("~")
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA") or join(home, "AppData", "Local")
@@ -121,7 +121,7 @@ def line_of(record: SpillRecord) -> bytes:
 
 
 def done_line(op: str) -> bytes:
-    """The record with this op is not needed any more."""
+    """Return the line that marks the record with this op as done."""
     return _line(_encoder.encode(op))
 
 
@@ -130,23 +130,23 @@ def _line(text: bytes) -> bytes:
 
 
 def records_in(data: bytes) -> Iterator[tuple[int, int, SpillRecord | str | None]]:
-    """Line by line, with its place: a record, the op of one that is done, or None: damaged."""
+    """Yield the place and content of each line: a record, the op of a done one, None: damaged."""
     start = 0
     for line in data.split(b"\n"):
         end = start + len(line)
         if line:
             try:
-                found = _read_line(line)
+                entry = _read_line(line)
             except (ValueError, msgspec.MsgspecError):  # or whole, but of another release
                 yield start, end, None
             else:
-                if found is not None:
-                    yield start, end, found
+                if entry is not None:
+                    yield start, end, entry
         start = end + 1
 
 
 def _read_line(line: bytes) -> SpillRecord | str | None:
-    """None if it is a header; raises if it is damaged."""
+    """Decode a line; None if it is a header. Raises if it is damaged."""
     text = line[9:]
     if int(line[:8], 16) != crc32(text) or line[8:9] != b" ":
         raise ValueError("its checksum is another")
@@ -156,29 +156,29 @@ def _read_line(line: bytes) -> SpillRecord | str | None:
 
 
 def read_lines(data: bytes) -> tuple[dict[str, SpillRecord], int]:
-    """The records that are still needed, in order and by op; and how many lines are damaged.
+    """Return the records still needed, in order and by op, and how many lines are damaged.
 
     Half a line at the end is what a killed process leaves, and counts as damaged too.
     """
     records: dict[str, SpillRecord] = {}
     damaged = 0
-    for _, _, found in records_in(data):
-        if found is None:
+    for _, _, entry in records_in(data):
+        if entry is None:
             damaged += 1
-        elif isinstance(found, str):
-            records.pop(found, None)
+        elif isinstance(entry, str):
+            records.pop(entry, None)
         else:
-            records[found.op] = found
+            records[entry.op] = entry
     return records, damaged
 
 
 def digest(place: str, namespace: str) -> str:
-    """The part of a file's name that says of which store it is, without naming it."""
+    """Return the part of a file's name that tells the store, without naming it."""
     return sha256(f"{place}\n{namespace}".encode()).hexdigest()[:24]
 
 
 def writer_of(path: str) -> str:
-    """Who wrote this file: its name without the number, which says in which order it did."""
+    """Return the writer of a file: its name without the number that orders a writer's files."""
     return os.path.basename(path).rpartition("-")[0]
 
 
@@ -197,7 +197,7 @@ class SpillFile:
 
     @classmethod
     def create(cls, directory: str, name: str, header: dict[str, str]) -> SpillFile:
-        """A new file, readable by its owner alone."""
+        """Create a file that its owner alone can read."""
         private_folder(directory)
         path = os.path.join(directory, name)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
@@ -214,18 +214,18 @@ class SpillFile:
 
     @classmethod
     def adopt(cls, path: str) -> tuple[SpillFile, bytes] | None:
-        """A file whose owner has ended, with what it holds; None: it has an owner.
+        """Take a file whose owner has ended, with its contents; None: it has an owner.
 
         None also for what another account wrote, or may have written: it would go into any thread.
         """
         try:
             descriptor = open_ours(path, os.O_RDWR)
         except FileNotFoundError:
-            return None  # its owner, or somebody who adopted it, is done with it
+            return None  # its owner, or a process that adopted it, is done with it
         if descriptor is None:
             return None
         try:
-            # Between opening and locking it may have been removed by whoever held it.
+            # Between opening and locking it may have been removed by its owner.
             if not lock(descriptor) or os.fstat(descriptor).st_nlink == 0:
                 os.close(descriptor)
                 return None
@@ -254,21 +254,21 @@ class SpillFile:
             os.fsync(self._descriptor)
 
     def remove(self) -> None:
-        """Nothing of it is needed any more."""
+        """Delete the file and give up its lock."""
         try:
             os.unlink(self.path)
         finally:
             self.close()
 
     def close(self) -> None:
-        """Give up the lock; from here on it is anybody's."""
+        """Give up the lock: from here on, any process may adopt the file."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
 
 
 def open_ours(path: str, flags: int) -> int | None:
-    """A descriptor of the file; None if another account wrote it, or may have."""
+    """Open a file; None if another account wrote it, or may have."""
     try:
         descriptor = os.open(path, flags | NO_LINK)
     except FileNotFoundError:
@@ -286,27 +286,27 @@ def open_ours(path: str, flags: int) -> int | None:
 _refused: set[str] = set()  # files that were complained of
 
 
-def _is_ours(found: os.stat_result, path: str) -> bool:
-    """Whether this account wrote the file, and nobody else could; says it once if not."""
-    if is_private(found):
+def _is_ours(status: os.stat_result, path: str) -> bool:
+    """Return whether this account wrote the file, and no one else could; if not, log it once."""
+    if is_private(status):
         return True
     if path not in _refused:
         _refused.add(path)
-        logger.warning("spill_refused", extra={"file": path, "uid": found.st_uid})
+        logger.warning("spill_refused", extra={"file": path, "uid": status.st_uid})
     return False
 
 
-def is_private(found: os.stat_result) -> bool:
-    """Whether it is a file of this account that nobody else may write."""
+def is_private(status: os.stat_result) -> bool:
+    """Return whether this is a file of this account that no one else may write."""
     if sys.platform == "win32":
         return True
     others = stat.S_IWGRP | stat.S_IWOTH
-    is_own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid()
-    return is_own and not found.st_mode & others
+    is_own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+    return is_own and not status.st_mode & others
 
 
 def abandoned(directory: str, mark: str, but: Sequence[str]) -> Iterator[str]:
-    """The paths of this store's files, except those; whether they have an owner shows the lock."""
+    """Yield the paths of this store's files, except these; a lock tells if a file has an owner."""
     try:
         names = sorted(os.listdir(directory))
     except FileNotFoundError:
@@ -318,17 +318,17 @@ def abandoned(directory: str, mark: str, but: Sequence[str]) -> Iterator[str]:
 
 
 def stores_in(directory: str) -> list[str]:
-    """The stores that there are files of, as the processes call them that wrote them."""
-    found = set()
+    """Return the stores whose files lie here, by the names that their writers used."""
+    stores = set()
     for path in abandoned(directory, "", ()):
         with open(path, "rb") as file:
             line = file.readline()
         try:
             header = msgspec.json.decode(line[9:], type=dict[str, msgspec.Raw])
-            found.add(msgspec.json.decode(header["store"], type=str))
+            stores.add(msgspec.json.decode(header["store"], type=str))
         except (msgspec.MsgspecError, UnicodeDecodeError, KeyError):
             continue  # half a line: its process was killed before it kept anything
-    return sorted(found)
+    return sorted(stores)
 
 
 # --- what is open -----------------------------------------------------------------------

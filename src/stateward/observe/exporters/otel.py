@@ -73,26 +73,27 @@ def instrument(
     meter = otel_metrics.get_meter(SCOPE, meter_provider=meter_provider)
     snapshots = _Snapshots(store)
     for entry in catalogue.CATALOGUE:
-        name, said = otel_name(entry.name), entry.help
+        name, description = otel_name(entry.name), entry.help
         if entry.type == "counter":
-            meter.create_observable_counter(name, [_reader(snapshots, entry)], "", said)
+            meter.create_observable_counter(name, [_reader(snapshots, entry)], "", description)
         elif entry.type == "gauge":
-            meter.create_observable_gauge(name, [_reader(snapshots, entry)], "", said)
+            meter.create_observable_gauge(name, [_reader(snapshots, entry)], "", description)
         else:
             read = _quantiles(snapshots, entry)
-            meter.create_observable_gauge(f"{name}.quantile", [read], "", f"{said}, by percentile")
+            description = f"{description}, by percentile"
+            meter.create_observable_gauge(f"{name}.quantile", [read], "", description)
     if spans:
         store.collector.trace(_tracing(otel_trace.get_tracer(SCOPE, None, tracer_provider)))
 
 
 def otel_name(name: str) -> str:
-    """`stateward_suppressed_writes_total` as OpenTelemetry says it."""
+    """`stateward_suppressed_writes_total` in the spelling of OpenTelemetry."""
     short = name.removesuffix("_total").removesuffix("_seconds")
     return short.replace("stateward_", "stateward.", 1).replace("agent_state_", "agent.state.", 1)
 
 
 class _Snapshots:
-    """One snapshot for all the instruments that are read together."""
+    """Cache of one snapshot for all the instruments that are read together."""
 
     def __init__(self, store: MetricsSource) -> None:
         self._store = store

@@ -34,14 +34,14 @@ def scrape(store: MetricsSource) -> str:
 def serve(store: MetricsSource, *, host: str = "127.0.0.1", port: int = 9464) -> Endpoint:
     """Answer `GET /metrics` at this address, on its own threads, until closed.
 
-    `port=0` takes a free one: see `Endpoint.port`. Raises `OSError` if the port is taken. Whoever
-    reaches the address can read the metrics: bind it to where only Prometheus comes.
+    `port=0` takes a free one: see `Endpoint.port`. Raises `OSError` if the port is taken. Any
+    client of the address can read the metrics: bind it where only Prometheus has access.
     """
     return Endpoint(store, host, port)
 
 
 class Endpoint:
-    """What `serve` gives: `url`, `port`, and `close`, which the end of a `with` block calls."""
+    """The address that `serve` opened, until `close` or the end of a `with` block."""
 
     def __init__(self, store: MetricsSource, host: str, port: int) -> None:
         class Handler(_Handler):
@@ -71,7 +71,7 @@ class Endpoint:
 
 class _Server(ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A scraper that hung up is its own affair; anything else is told with its traceback."""
+        """Log an error with its traceback, at DEBUG if the scraper only hung up."""
         gone = isinstance(sys.exc_info()[1], ConnectionError)
         level = logging.DEBUG if gone else logging.ERROR
         logger.log(level, "scrape_not_answered", exc_info=True)

@@ -1,4 +1,4 @@
-"""What an exporter needs of a store, blocking or not."""
+"""The part of a store that an exporter needs, blocking or not."""
 
 from __future__ import annotations
 
@@ -17,6 +17,6 @@ class MetricsSource(Protocol):
 
 
 def look(store: MetricsSource) -> Metrics:
-    """What the store has counted, with its size read again if that is old. Blocks."""
+    """Return the numbers of the store, with its size read again if that is old. Blocks."""
     store.collector.refresh()
     return store.metrics()

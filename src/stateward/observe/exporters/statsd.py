@@ -97,8 +97,8 @@ class Statsd:
                 self._socket = None
 
     def _connect(self) -> socket.socket:
-        found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
-        family, kind, protocol, _, address = found[0]
+        addresses = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_DGRAM)
+        family, kind, protocol, _, address = addresses[0]
         connected = socket.socket(family, kind, protocol)
         connected.settimeout(1.0)
         connected.connect(address)
@@ -106,7 +106,7 @@ class Statsd:
 
 
 class Lines:
-    """What to say about a snapshot, given what was said before."""
+    """The lines about a snapshot, after the snapshots before it."""
 
     def __init__(self, tags: bool) -> None:
         self._tags = tags
@@ -132,9 +132,9 @@ class Lines:
             yield from self._values(name, family.name, part)
 
     def _grown(self, name: str, sample: Sample) -> float | None:
-        """How much is new; None: nothing. A count is told the first time even if it is 0.
+        """Return how much is new; None: nothing. A count is sent the first time even if it is 0.
 
-        Otherwise whoever watches it could not tell a good year from a missing metric.
+        Otherwise a dashboard could not tell a good year from a missing metric.
         """
         key = (name, tuple(sorted(sample.labels.items())))
         before = self._counts.get(key)
@@ -142,7 +142,7 @@ class Lines:
         return None if sample.value == before else sample.value - (before or 0.0)
 
     def _values(self, name: str, family: str, part: Distribution) -> Iterator[str]:
-        """One value a bucket, with the rate at which it stands for all values in it.
+        """Yield one value a bucket, with the rate at which it stands for all values in it.
 
         A packet for every operation would cost 25 µs each; this says the same in a few lines.
         """
@@ -164,13 +164,13 @@ class Lines:
 
 
 def dotted(name: str) -> str:
-    """`stateward_suppressed_writes_total` as statsd says it."""
+    """`stateward_suppressed_writes_total` in the spelling of statsd."""
     short = name.removesuffix("_total").removesuffix("_seconds")
     return short.replace("stateward_", "stateward.", 1)
 
 
 def packets(lines: list[str]) -> Iterator[bytes]:
-    """As many lines a packet as fit."""
+    """Yield packets of as many lines as fit."""
     held: list[bytes] = []
     size = 0
     for line in lines:
@@ -185,7 +185,7 @@ def packets(lines: list[str]) -> Iterator[bytes]:
 
 
 def _middle(bounds: tuple[float, ...], at: int) -> float:
-    """What a value in this bucket is taken to be."""
+    """Return the value that stands for those in this bucket."""
     if at == len(bounds):
         return bounds[-1]
     low = bounds[at - 1] if at else 0.0

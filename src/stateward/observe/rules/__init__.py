@@ -14,5 +14,5 @@ SUFFIXES = (".yml", ".json")
 
 
 def files() -> list[Path]:
-    """All of them, by name."""
+    """Return the paths of all rule files by name."""
     return sorted(path for path in HERE.iterdir() if path.suffix in SUFFIXES)

@@ -379,6 +379,21 @@ END $$;
 CREATE FUNCTION stateward.tell(ids text) RETURNS void LANGUAGE sql AS
 $$ SELECT pg_notify(replace('stateward.changes', '"', ''), ids) $$;
 
+-- Store a head whose row is locked.
+CREATE FUNCTION stateward.save_head(h stateward.entities) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE stateward.entities SET
+        life = h.life, stale = h.stale, owner = h.owner, status = h.status, label = h.label,
+        due = h.due, retain = h.retain, expires = h.expires, sweep_at = h.sweep_at,
+        created = h.created, updated = h.updated,
+        touched = CASE WHEN h.expires = 0 THEN NULL ELSE floor(h.updated / 60) END,
+        version = h.version, stamp = h.stamp,
+        base = h.base, base_stamp = h.base_stamp, live = h.live, commits = h.commits,
+        dropped = h.dropped, token = h.token, nonce = h.nonce, holder = h.holder,
+        granted = h.granted, until = h.until, restored = h.restored, peak = h.peak
+    WHERE id = h.id;
+END $$;
+
 -- One commit on an entity whose head is locked: the whole contract. The answer is an outcome as
 -- outcomes.py reads it. `lines` has the bodies of its append, joined by newlines.
 CREATE FUNCTION stateward.commit_one(
@@ -527,16 +542,7 @@ BEGIN
     IF h.commits % 256 = 0 THEN
         PERFORM stateward.forget_ops(h.id, h.commits, now);
     END IF;
-    UPDATE stateward.entities SET
-        life = h.life, stale = h.stale, owner = h.owner, status = h.status, label = h.label,
-        due = h.due, retain = h.retain, expires = h.expires, sweep_at = h.sweep_at,
-        created = h.created, updated = h.updated,
-        touched = CASE WHEN h.expires = 0 THEN NULL ELSE floor(h.updated / 60) END,
-        version = h.version, stamp = h.stamp,
-        base = h.base, base_stamp = h.base_stamp, live = h.live, commits = h.commits,
-        dropped = h.dropped, token = h.token, nonce = h.nonce, holder = h.holder,
-        granted = h.granted, until = h.until, restored = h.restored, peak = h.peak
-    WHERE id = h.id;
+    PERFORM stateward.save_head(h);
     RETURN outcome || jsonb_build_object('is', 'Applied', 'values', before);
 END $$;
 
@@ -1042,16 +1048,7 @@ BEGIN
     h.token := greatest(h.token, (n->>'token')::bigint);
     h.nonce := ''; h.holder := ''; h.granted := 0; h.until := 0;
     h.restored := h.version;
-    UPDATE stateward.entities SET
-        life = h.life, stale = h.stale, owner = h.owner, status = h.status, label = h.label,
-        due = h.due, retain = h.retain, expires = h.expires, sweep_at = h.sweep_at,
-        created = h.created, updated = h.updated,
-        touched = CASE WHEN h.expires = 0 THEN NULL ELSE floor(h.updated / 60) END,
-        version = h.version, stamp = h.stamp,
-        base = h.base, base_stamp = h.base_stamp, live = h.live, commits = h.commits,
-        dropped = h.dropped, token = h.token, nonce = h.nonce, holder = h.holder,
-        granted = h.granted, until = h.until, restored = h.restored, peak = h.peak
-    WHERE id = h.id;
+    PERFORM stateward.save_head(h);
     RETURN h;
 END $$;
 

@@ -1,34 +1,34 @@
 """One connection of an event loop: a request goes out whole, its replies come back in order.
 
-The replies belong to the connection, not to whoever waits for them: a caller that is cancelled
-leaves nothing unread behind, because the connection goes on reading.
+The replies belong to the connection, not to the caller that waits for them: a cancelled caller
+leaves nothing unread behind, because the connection continues to read.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import Any
 
 import hiredis
 
-from stateward.engines.redis.client.server import Address, Server, refusal_in
+from stateward.engines.redis.client.server import Address, Server, check_greeting
 from stateward.engines.redis.client.wire import MORE, Command, pack, parser
-from stateward.engines.redis.failures import lost, refused, unreachable
+from stateward.engines.redis.failures import lost, unreachable
+from stateward.engines.transport import Transported
 from stateward.errors import StoreUnavailable
 
 
-class Connection(asyncio.Protocol):
+class Connection(Transported):
     """Lent to one round trip at a time. One that broke is never used again."""
 
     def __init__(self, server: Server, address: Address) -> None:
+        super().__init__()
         self.broken = False
         self.busy = False  # replies are still to come
         self.due = False  # to be asked whether the server is a primary still
         self._server = server
         self._address = address
         self._parser = parser()
-        self._transport: asyncio.Transport | None = None
-        self._loop = asyncio.get_running_loop()
         self._replies: list[Any] = []
         self._expected = 0
         self._sent: asyncio.Future[list[Any]] | None = None
@@ -36,7 +36,6 @@ class Connection(asyncio.Protocol):
         self._unheard: asyncio.Future[list[Any]] | None = None  # its caller was just cancelled
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._closed: asyncio.Future[None] | None = None
 
     async def connect(self, _deadline: float | None = None) -> None:
         """Connect and say who we are."""
@@ -46,18 +45,14 @@ class Connection(asyncio.Protocol):
         try:
             async with asyncio.timeout(server.connecting):
                 await self._dial()
-                await self.ask(*greeting)
+                check_greeting(await self.ask(*greeting), greeting, self._address)
         except (OSError, TimeoutError, StoreUnavailable) as error:
             self.drop()
-            if refusal := refusal_in(self._replies, greeting):  # and it ended the connection
-                raise refused(refusal, str(self._address)) from refusal
+            check_greeting(self._replies, greeting, self._address)  # and it ended the connection
             raise unreachable(error, str(self._address)) from error
         except BaseException:
             self.drop()
             raise
-        if refusal := refusal_in(self._replies, greeting):
-            self.drop()
-            raise refused(refusal, str(self._address)) from refusal
 
     async def _dial(self) -> None:
         host, port = self._address
@@ -67,7 +62,7 @@ class Connection(asyncio.Protocol):
             await self._loop.create_unix_connection(lambda: self, host)
 
     def is_stale(self) -> bool:
-        """The event loop says at once when a connection ends."""
+        """Return True if the connection has ended, which the event loop reports at once."""
         return self.broken
 
     def ask(self, *commands: Command) -> asyncio.Future[list[Any]]:
@@ -79,8 +74,8 @@ class Connection(asyncio.Protocol):
     ) -> asyncio.Future[list[Any]]:
         """Send a request that will get so many replies.
 
-        Whoever waits for the future may be cancelled, and the future with it: see `taken_over`.
-        A deadline is of no use here: whoever cannot wait longer is woken by a timer of its own.
+        A cancelled caller cancels the future as well: see `taken_over`.
+        The deadline is not used here: a caller has a timer of its own.
         """
         assert self._answer is None, "one round trip at a time"
         answer = self._sent = self._loop.create_future()
@@ -93,11 +88,11 @@ class Connection(asyncio.Protocol):
         self._replies = []
         self._deadline = self._loop.time() + self._server.timeout
         if self._timer is None:
-            self._timer = self._loop.call_at(self._deadline, self._look_at_the_time)
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
         self._transport.write(packed)
         return answer
 
-    round_trip = send  # the same here: whoever waits awaits it
+    round_trip = send  # the same here: callers await the future
 
     def answer(self) -> asyncio.Future[list[Any]]:
         """The replies to what was sent; an error reply is one of them."""
@@ -105,7 +100,7 @@ class Connection(asyncio.Protocol):
         return self._sent
 
     def taken_over(self) -> asyncio.Future[list[Any]]:
-        """The replies, or the failure, that a caller who was cancelled will not hear of."""
+        """Return the replies, or raise the failure, for a caller that was cancelled."""
         answer = self.answer()
         if not answer.cancelled():
             return answer
@@ -115,8 +110,8 @@ class Connection(asyncio.Protocol):
         assert self._unheard is not None, "the future was answered by this connection"
         return self._unheard
 
-    def _look_at_the_time(self) -> None:
-        """One timer serves many round trips: it is only moved when it goes off."""
+    def _check_deadline(self) -> None:
+        """Check the deadline. One timer serves many round trips: only its end moves it."""
         self._timer = None
         self.due = True
         if self._answer is None:
@@ -124,13 +119,9 @@ class Connection(asyncio.Protocol):
         if self._loop.time() >= self._deadline:
             self._fail(TimeoutError(f"no answer within {self._server.timeout:g} s"))
         else:
-            self._timer = self._loop.call_at(self._deadline, self._look_at_the_time)
+            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
 
     # --- called by the event loop ---------------------------------------------------
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is not derived from it
-        self._closed = self._loop.create_future()
 
     def data_received(self, data: bytes) -> None:
         gets = self._parser.gets
@@ -146,14 +137,13 @@ class Connection(asyncio.Protocol):
         answer, self._answer = self._answer, None
         self.busy = False
         if answer is None or len(self._replies) > self._expected:
-            self.drop()  # it said something that nobody asked for
+            self.drop()  # the server sent something unasked
         if answer is not None:
             self._heard_by(answer).set_result(self._replies[: self._expected])
 
     def connection_lost(self, error: Exception | None) -> None:
         self._fail(error or ConnectionError("end of the connection"))
-        if self._closed is not None and not self._closed.done() and not self._loop.is_closed():
-            self._closed.set_result(None)
+        super().connection_lost(error)
 
     def _fail(self, error: BaseException) -> None:
         answer, self._answer = self._answer, None
@@ -167,13 +157,11 @@ class Connection(asyncio.Protocol):
                 heard_by.exception()  # perhaps nobody takes it over
 
     def _heard_by(self, answer: asyncio.Future[list[Any]]) -> asyncio.Future[list[Any]]:
-        """The future itself, or another one if its caller was cancelled a moment ago."""
+        """Return the future, or another one if its caller was cancelled a moment ago."""
         if not answer.done():
             return answer
         self._unheard = self._loop.create_future()
         return self._unheard
-
-    # --- ending ---------------------------------------------------------------------
 
     def drop(self) -> None:
         """End it at once."""
@@ -181,18 +169,4 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._transport is None:
-            return
-        try:
-            self._transport.abort()
-        except RuntimeError:  # its event loop was closed before the store was: nobody else will
-            finish = getattr(self._transport, "_call_connection_lost", None)
-            if finish is not None:
-                self._transport = None
-                finish(None)
-
-    async def close(self) -> None:
-        """End it, and wait until it has ended."""
-        self.drop()
-        if self._closed is not None and not self._loop.is_closed():
-            await self._closed
+        super().drop()

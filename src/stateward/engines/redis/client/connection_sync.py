@@ -9,9 +9,9 @@ from typing import Any
 
 import hiredis
 
-from stateward.engines.redis.client.server import Address, Server, refusal_in
+from stateward.engines.redis.client.server import Address, Server, check_greeting
 from stateward.engines.redis.client.wire import MORE, Command, pack, parser
-from stateward.engines.redis.failures import lost, refused, unreachable
+from stateward.engines.redis.failures import lost, unreachable
 from stateward.errors import StoreUnavailable
 
 CHUNK = 65_536
@@ -35,7 +35,7 @@ class Connection:
 
     @property
     def due(self) -> bool:
-        """Whether it is to be asked if the server is a primary still."""
+        """True once it is time to check that the server is still a primary."""
         return monotonic() >= self._due_at
 
     @due.setter
@@ -54,19 +54,16 @@ class Connection:
                 self._idle.register(self._socket, select.POLLIN)
                 self._socket.setblocking(False)
             self.send(pack(greeting), len(greeting), deadline)
-            replies.extend(self._read() for _ in greeting)  # those before an end count, too
+            replies.extend(self._read() for _ in greeting)  # replies before an end count, too
             self.busy = False
+            check_greeting(replies, greeting, self._address)
         except (OSError, hiredis.HiredisError, StoreUnavailable) as error:
             self.drop()
-            if refusal := refusal_in(replies, greeting):  # and it ended the connection
-                raise refused(refusal, str(self._address)) from refusal
+            check_greeting(replies, greeting, self._address)  # and it ended the connection
             raise unreachable(error, str(self._address)) from error
         except BaseException:
             self.drop()
             raise
-        if refusal := refusal_in(replies, greeting):
-            self.drop()
-            raise refused(refusal, str(self._address)) from refusal
 
     def _dial(self, deadline: float | None) -> socket.socket:
         host, port = self._address
@@ -90,7 +87,7 @@ class Connection:
         return connection
 
     def is_stale(self) -> bool:
-        """Whether the server closed it, or sent what nobody asked for, while it was idle."""
+        """Return True if the server closed the idle connection, or sent something unasked."""
         return self._idle is not None and bool(self._idle.poll(0))
 
     def ask(self, *commands: Command) -> list[Any]:
@@ -103,7 +100,7 @@ class Connection:
         return self.answer()
 
     def send(self, packed: bytes, replies: int, deadline: float | None = None) -> None:
-        """Send a request that will get so many replies; nobody waits for them after `deadline`."""
+        """Send a request that will get so many replies; waiting for them ends at `deadline`."""
         assert self._socket is not None, "connect() comes first"
         self._expected, self._deadline = replies, deadline
         self.busy = True
@@ -123,7 +120,7 @@ class Connection:
             raise
 
     def _send_rest(self, packed: bytes) -> None:
-        """What the system did not take at once, or all of it where there is no `poll`."""
+        """Send the rest of a request that the system took in part; all where there is no `poll`."""
         assert self._socket is not None
         self._socket.settimeout(_until(self._deadline, self._server.timeout))
         self._socket.sendall(packed)
@@ -155,16 +152,16 @@ class Connection:
         return reply
 
     def _receive_more(self) -> None:
-        """The next piece of a reply: however many there are, nobody waits beyond the deadline."""
+        """Receive the next piece of a reply; no piece makes a caller wait beyond its deadline."""
         assert self._socket is not None
         if self._idle is None and self._deadline is not None:
             self._socket.settimeout(_until(self._deadline, self._server.timeout))
         self._receive()
 
     def _receive(self) -> None:
-        """One look whether anything has come, and one call for it.
+        """Receive what has arrived, by one poll and one call.
 
-        A socket that waits looks before it sends, too, and is told how long it may in a call more.
+        A blocking socket would poll before sends, too, and need another call to set its timeout.
         """
         assert self._socket is not None
         idle = self._idle
@@ -186,5 +183,5 @@ class Connection:
 
 
 def _until(deadline: float | None, seconds: float) -> float:
-    """So many seconds, or fewer if nobody waits as long."""
+    """Return the seconds to wait: these, or fewer if the deadline is sooner."""
     return seconds if deadline is None else max(0.001, min(seconds, deadline - monotonic()))

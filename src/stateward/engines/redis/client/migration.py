@@ -1,12 +1,12 @@
 """A slot that one node of a cluster is handing over to another, key by key. No I/O here.
 
-While that lasts, and it may last for long, the old node refuses whatever names a key that it does
-not have (ASK, or TRYAGAIN if it has others), and the new one takes, after ASKING, only commands
+During a handover, which may last long, the old node refuses commands with a key that it does not
+have (ASK, or TRYAGAIN if it has other keys), and the new one accepts, after ASKING, only commands
 with one key. So the keys of a step are first moved to the new node, all at once, and then the step
-is asked for there, in a form in which each command names one key.
+is sent there, in a form in which each command names one key.
 
-Nobody writes a key at the new node while the old one has any key of the same step. So a key that
-both have, as a move leaves it that was cut off, counts as the old node has it.
+No client writes a key at the new node while the old one has any key of the same step. So if an
+interrupted move leaves a key on both nodes, the value of the old node counts.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ ALONE = files("stateward.engines.redis").joinpath("lua", "alone.lua").read_text(
 
 
 def script_digest(text: str) -> str:
-    """What a server knows a script by."""
+    """Return the digest that a server knows a script by."""
     return sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
 def forms_of(scripts: Sequence[str]) -> list[str]:
-    """The same scripts as a node takes them that is taking a slot over."""
+    """Return the scripts in the form for a node that is taking a slot over."""
     return [ALONE + script for script in scripts]
 
 
 def keys_of_step(step: PipelineStep) -> list[Word]:
-    """All keys that a step names, each once."""
+    """Return every key that a step names, each once."""
     return list(dict.fromkeys(key for command in step.commands for key in _keys_in(command)))
 
 
@@ -48,14 +48,14 @@ def _keys_in(command: Command) -> Sequence[Word]:
 
 
 def probe(step: PipelineStep) -> Command:
-    """What a node that hands the slot of a step over answers with ASK, and so with where to."""
+    """Return a command that a node handing over the slot of a step answers with ASK."""
     return ("EXISTS", absent(step.key))
 
 
 def move(
     step: PipelineStep, to: Address, server: Server, login: Login, *, replace: bool = False
 ) -> Command:
-    """What moves the keys of a step to another node, those that there are."""
+    """Return the command that moves the existing keys of a step to another node."""
     proof = server.proof(login)
     return (
         *("MIGRATE", to.host, to.port, "", 0, int(server.timeout * WAITING * 1000)),
@@ -66,7 +66,7 @@ def move(
 
 
 def alone(step: PipelineStep, forms: Mapping[str, str]) -> PipelineStep:
-    """The step as a node takes it that is taking the slot over; `forms` of scripts by digest."""
+    """Return the step for the node that takes its slot over; `forms` of scripts by digest."""
     commands = [_alone(command, forms) for command in step.commands]
     return step._replace(commands=commands, asking=True)
 
@@ -79,15 +79,15 @@ def _alone(command: Command, forms: Mapping[str, str]) -> Command:
 
 
 def is_there_already(said: Any) -> bool:
-    """Whether the other node has a key of the same name."""
+    """Return True if the other node has a key of the same name."""
     return isinstance(said, ReplyError) and "BUSYKEY" in str(said)
 
 
 def not_moved(error: Exception, server: Address, to: Address) -> StoreUnavailable:
-    """Why the keys are not where the step could be done."""
-    said, _, _ = str(error).partition(", with args")  # a password may be among them
-    refusal = "NOPERM" in said or "unknown command" in said
-    what = (
+    """Return the error for keys that are not on the node where the step could be done."""
+    message, _, _ = str(error).partition(", with args")  # a password may be among them
+    refusal = "NOPERM" in message or "unknown command" in message
+    reason = (
         "this user may not do that: permit it `migrate`, `select` and `restore-asking` on all "
         "nodes, or end the move"
         if refusal
@@ -95,6 +95,6 @@ def not_moved(error: Exception, server: Address, to: Address) -> StoreUnavailabl
     )
     return StoreUnavailable(
         f"{server}: the cluster is moving this slot to {to}, so what is asked for must be moved "
-        f"there first, and {what} ({said})",
+        f"there first, and {reason} ({message})",
         applied="no",
     )

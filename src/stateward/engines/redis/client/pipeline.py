@@ -35,7 +35,7 @@ class Pipeline:
     Steps that need to see one moment share a transaction; on a cluster none do, because their keys
     may be of different slots. A server that is `full` queues nothing for a transaction, and one
     that is taking a slot over takes none with several keys: there the key of a step is watched
-    instead, and a step that somebody wrote amid counts as refused.
+    instead, and a step with another client's write in between counts as refused.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Pipeline:
                 end = at + 1
                 while end < len(steps) and end - at < block and steps[end].together:
                     end += 1
-                watched = full or step.asking  # which is alone: only a cluster asks that
+                watched = full or step.asking  # a step with ASKING is alone
                 (self._add_watched if watched else self._add_block)(steps[at:end])
                 at = end
             else:
@@ -68,12 +68,12 @@ class Pipeline:
             self._commands.append(("WAIT", self._replicas, limit))
         self._waited: Any = None
         self.packed = pack(self._commands)
-        self.replies = len(self._commands)  # how many will come
+        self.replies = len(self._commands)  # number of replies to come
 
     def _add_plain(
         self, step: PipelineStep, *, start: int = 0, time: int = -1, end: int = -1
     ) -> None:
-        """Commands one after the other; ASKING counts for one."""
+        """Add commands one after the other, each preceded by ASKING if the step needs that."""
         commands = self._commands
         gap = 1 if step.asking else 0
         span = _ReplySpan(len(commands) + gap, len(step.commands), start, -1, time, end, 1 + gap)
@@ -84,7 +84,7 @@ class Pipeline:
             commands.append(command)
 
     def _add_block(self, steps: Sequence[PipelineStep]) -> None:
-        """Reads that see one moment, with one look at the clock for all."""
+        """Add reads that see one moment, with one look at the clock for all."""
         commands = self._commands
         whole = any(len(step.commands) > 1 for step in steps)
         start = len(commands)
@@ -102,7 +102,7 @@ class Pipeline:
             commands.append(("EXEC",))
 
     def _add_watched(self, steps: Sequence[PipelineStep]) -> None:
-        """The same from a server that takes no transaction, for want of memory or of keys."""
+        """Add reads for a server that takes no transaction, for want of memory or of keys."""
         commands = self._commands
         if steps[0].asking:
             commands.append(ASKING)
@@ -148,7 +148,7 @@ class Pipeline:
 
     @property
     def wrote(self) -> bool:
-        """Whether a step that writes has run, or may have."""
+        """True if a step that writes has run, or may have."""
         not_run = self.failed_with(NOT_RUN)
         return any(step.writes for n, step in enumerate(self.steps) if n not in not_run)
 
@@ -173,14 +173,14 @@ class Pipeline:
 
 
 class _ReplySpan(NamedTuple):
-    """Where the replies to a step stand: in a row, or inside the reply to the end of a block."""
+    """Position of a step's replies: in a row, or inside the reply to the end of a block."""
 
     at: int
     size: int
     start: int = 0
     exec: int = -1
     time: int = -1
-    unchanged: int = -1  # where it says whether what was watched is as it was
+    unchanged: int = -1  # place of the reply that shows if watched keys changed
     stride: int = 1  # 2: before each stands the reply to ASKING
 
     def of(self, replies: Sequence[Any]) -> tuple[list[Any], ReplyError | None]:
@@ -190,12 +190,12 @@ class _ReplySpan(NamedTuple):
                 return [], _error_in(replies[self.start : self.exec + 1])
             replies = inside
         if self.unchanged >= 0:
-            told = _error_in((replies[self.start], replies[self.unchanged]))
-            if told is None and replies[self.unchanged] is None:
+            error = _error_in((replies[self.start], replies[self.unchanged]))
+            if error is None and replies[self.unchanged] is None:
                 code = "OOM" if self.stride == 1 else "TRYAGAIN"
-                told = ReplyError(f"{code} and what was read has changed meanwhile")
-            if told is not None:
-                return [], told
+                error = ReplyError(f"{code} and what was read has changed meanwhile")
+            if error is not None:
+                return [], error
         mine = list(replies[self.at : self.at + self.size * self.stride : self.stride])
         if self.time >= 0:
             mine.insert(0, replies[self.time])
@@ -216,10 +216,10 @@ def failure_of(
         if number not in errors:
             applied = applied or step.writes
             continue
-        said = refused(errors[number], server, cluster=cluster)
-        said.__cause__ = errors[number]
-        failure = failure or said
-        applied = applied or (step.writes and said.applied == "unknown")
+        error = refused(errors[number], server, cluster=cluster)
+        error.__cause__ = errors[number]
+        failure = failure or error
+        applied = applied or (step.writes and error.applied == "unknown")
     assert failure is not None
     failure.applied = "unknown" if applied else "no"
     return failure

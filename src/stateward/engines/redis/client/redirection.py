@@ -18,14 +18,14 @@ ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
 
 
 class Redirections:
-    """One trip: what was answered, and what is to be asked for again, and where."""
+    """State of one trip: its answers, and the steps to send again with their new addresses."""
 
     def __init__(self, steps: Sequence[PipelineStep]) -> None:
         self.steps = steps
         self.answers: list[list[Any]] = [[] for _ in steps]
         self.errors: dict[int, ReplyError] = {}
         self.going = list(range(len(steps)))
-        self.sent_to: dict[int, Address] = {}  # where the cluster wants a step to be, this once
+        self.sent_to: dict[int, Address] = {}  # nodes that ASK named for single steps
         self.sent_at = 0.0  # when it was first said so
         self.wrote = False
         self._rounds = 0
@@ -35,7 +35,7 @@ class Redirections:
         return [self.steps[number].key for number in self.going]
 
     def is_late(self, now: float) -> bool:
-        """Whether what was handed over may have been moved back since, and on again in part."""
+        """Return whether keys handed over may since have moved back, and on again in part."""
         late = bool(self.sent_to) and now - self.sent_at > FRESH
         if late:
             self.sent_to = {}
@@ -44,7 +44,7 @@ class Redirections:
     def take(
         self, numbers: Sequence[int], pipeline: Pipeline, asked: Address, slots: SlotTable
     ) -> list[int]:
-        """What one node said; returns the steps that it refused as it hands their slot over."""
+        """Take one node's answers; return the steps it refused because it hands over their slot."""
         refused = []
         self.wrote = self.wrote or pipeline.wrote
         for at, number in enumerate(numbers):
@@ -53,18 +53,18 @@ class Redirections:
             if at not in pipeline.errors:
                 self.going.remove(number)
                 continue
-            said = self.errors[number] = pipeline.errors[at]
-            code = code_of(said)
+            error = self.errors[number] = pipeline.errors[at]
+            code = code_of(error)
             if code not in ELSEWHERE:
                 self.going.remove(number)
             elif code == "MOVED":
-                slots.move(str(said), asked)
+                slots.move(str(error), asked)
             elif number not in self.sent_to:
                 refused.append(number)
         return refused
 
     def is_restless(self) -> bool:
-        """Whether the nodes do not agree yet about a step that nobody knows where to send."""
+        """Return True if the nodes still disagree about a step that no node accepts."""
         self._rounds += 1
         lost = [number for number in self.going if number not in self.sent_to]
         return bool(lost) and (

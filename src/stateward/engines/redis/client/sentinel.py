@@ -13,17 +13,17 @@ from stateward.errors import StoreUnavailable
 
 
 class SentinelServer(OneServer):
-    """One server, whose address sentinels are asked for whenever there is a doubt."""
+    """One server whose address comes from sentinels, which are asked whenever in doubt."""
 
     async def _look(self, deadline: float | None) -> None:
         failure: StoreUnavailable | None = None
-        named: set[Address] = set()
+        addresses: set[Address] = set()
         for sentinel in self._server.addresses:
             try:
                 address, _ = await self._ask_sentinel(sentinel, deadline=deadline)
-                if address in named:
+                if address in addresses:
                     continue
-                named.add(address)
+                addresses.add(address)
                 if address != self._pool.address:
                     old, self._pool = self._pool, Pool(self._server, address)
                     self.name = str(address)
@@ -38,7 +38,7 @@ class SentinelServer(OneServer):
         raise failure
 
     async def _check_role(self, sentinel: Address, deadline: float | None) -> None:
-        """A sentinel that was cut off may name the primary of before, which is a replica now."""
+        """Check that the address is a primary's: a sentinel may name an old one when cut off."""
         (role,) = await self._ask(self._pool, ("ROLE",), deadline=deadline)
         if isinstance(role, list) and role[0] != b"master":  # an error: the user may not ask
             failure = Demoted(
@@ -51,7 +51,7 @@ class SentinelServer(OneServer):
     async def _ask_sentinel(
         self, sentinel: Address, *more: Command, deadline: float | None = None
     ) -> tuple[Address, list[Any]]:
-        """The primary, and the replies to what else is asked."""
+        """Return the primary, and the replies to other commands."""
         server, service = self._server.without_login(), self._server.service
         first = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
         reply, *others = await ask_once(server, sentinel, first, *more, deadline=deadline)
@@ -61,10 +61,10 @@ class SentinelServer(OneServer):
 
     # async only: begin
     async def _others(self, asked: Address) -> list[Address]:
-        """The primary and its replicas."""
+        """Return the addresses of the primary and its replicas."""
         more = ("SENTINEL", "REPLICAS", self._server.service)
         primary, (replicas,) = await self._ask_sentinel(asked, more)
-        told = [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in replicas]
-        return [primary, *(Address(each[b"ip"].decode(), int(each[b"port"])) for each in told)]
+        fields = [dict(zip(flat[::2], flat[1::2], strict=True)) for flat in replicas]
+        return [primary, *(Address(each[b"ip"].decode(), int(each[b"port"])) for each in fields)]
 
     # async only: end

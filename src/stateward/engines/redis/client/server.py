@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 from hiredis import ReplyError
 
 from stateward.engines.redis.client.wire import Command
-from stateward.engines.redis.failures import Demoted
+from stateward.engines.redis.failures import Demoted, refused
 from stateward.world import World
 
 Login = tuple[str | None, str] | None  # user (None: the server's own) and password; None: its own
 CONNECTING = 3.0  # seconds that making a connection may take at most
 ROLE: Command = ("ROLE",)
-NAME = "stateward"  # what CLIENT LIST calls our connections
+NAME = "stateward"  # name of our connections in CLIENT LIST
 
 
 class Address(NamedTuple):
-    """Where a server listens: a host and a port; or the path of a socket, and port 0."""
+    """Address of a server: a host and a port; or the path of a socket, and port 0."""
 
     host: str
     port: int
@@ -43,21 +43,21 @@ class Server(NamedTuple):
     world: World = World()
 
     def __repr__(self) -> str:
-        return f"Server({', '.join(map(str, self.addresses))})"  # it has a password
+        return f"Server({', '.join(map(str, self.addresses))})"  # the fields include a password
 
     @property
     def connecting(self) -> float:
         return min(self.timeout, CONNECTING)
 
     def without_login(self) -> Server:
-        """For servers that want none: sentinels."""
+        """Return this server without a login, for sentinels that take none."""
         return self._replace(username=None, password=None, login=None)
 
     def greeting(self, login: Login) -> list[Command]:
-        """What a new connection says: who we are, whether the server is ready, and our name."""
-        said: list[Command] = [("PING",), ("CLIENT", "SETNAME", NAME)]
+        """Return the first commands of a connection: its login, a PING, and its name."""
+        commands: list[Command] = [("PING",), ("CLIENT", "SETNAME", NAME)]
         proof = self.proof(login)
-        return [("AUTH", *proof), *said] if proof else said
+        return [("AUTH", *proof), *commands] if proof else commands
 
     def proof(self, login: Login) -> tuple[str, ...]:
         """User and password, or the password alone; nothing where none is wanted."""
@@ -68,10 +68,11 @@ class Server(NamedTuple):
         return (password,) if user is None else (user, password)
 
 
-def refusal_in(replies: Sequence[Any], greeting: Sequence[Command]) -> ReplyError | None:
-    """Why the server will not have us. That it permits us no name, which is last, is no reason."""
-    answers = replies[: len(greeting) - 1]
-    return next((reply for reply in answers if isinstance(reply, ReplyError)), None)
+def check_greeting(replies: Sequence[Any], greeting: Sequence[Command], address: Address) -> None:
+    """Raise if the server will not have us. That it permits us no name, the last, is no reason."""
+    for reply in replies[: len(greeting) - 1]:
+        if isinstance(reply, ReplyError):
+            raise refused(reply, str(address)) from reply
 
 
 def check_role(replies: Sequence[Any], server: Server, address: Address) -> None:

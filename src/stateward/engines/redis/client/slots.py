@@ -1,4 +1,4 @@
-"""Which node of a cluster holds which key. No I/O here."""
+"""Map from the slots of a cluster to the nodes that hold them. No I/O here."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ class SlotTable:
             self._primaries = primaries
         return len(primaries) == SLOTS
 
-    def named_in(self, said: Any, asked: Address) -> Address | None:
-        """Where an ASK leads to, this once; None after a MOVED, which is taken over."""
-        if not isinstance(said, ReplyError):
+    def named_in(self, reply: Any, asked: Address) -> Address | None:
+        """Return the node that an ASK names for one request; take over a MOVED and return None."""
+        if not isinstance(reply, ReplyError):
             return None
-        if code_of(said) not in ("ASK", "MOVED"):
-            raise refused(said, str(asked))
-        to = self.move(str(said), asked)
-        return to if code_of(said) == "ASK" else None
+        if code_of(reply) not in ("ASK", "MOVED"):
+            raise refused(reply, str(asked))
+        to = self.move(str(reply), asked)
+        return to if code_of(reply) == "ASK" else None
 
     def move(self, message: str, asked: Address) -> Address:
         """Take over what a MOVED or ASK reply says: "MOVED <slot> <host>:<port>"."""
-        word, slot, said = message.split()[:3]
-        host, _, port = said.rpartition(":")
+        word, slot, node = message.split()[:3]
+        host, _, port = node.rpartition(":")
         address = Address(host.strip("[]") or asked.host, int(port))
         if word == "MOVED":
             self._primaries[int(slot)] = address

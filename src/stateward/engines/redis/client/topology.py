@@ -1,4 +1,4 @@
-"""Where to send what, and how to go on when that has changed: here, to one server."""
+"""Round trips to one server, and the search for its successor after a failover."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ SCANNED = 1000  # keys that a server looks at before it does something else
 
 
 class Keyed(Protocol):
-    """What is asked in one round."""
+    """A request of one round, with the keys that it names."""
 
     @property
     def keys(self) -> list[str]: ...
 
 
 class OneServer:
-    """One server. Also what the others are made of: they differ in where they find it.
+    """One server. Subclasses for clusters and sentinels differ in how they find the server.
 
     `scripts` are what a server is given that says that it does not know one.
     """
 
     def __init__(self, server: Server, scripts: Sequence[str]) -> None:
         self._server = server
-        self.name = str(server.addresses[0])  # as errors tell it
+        self.name = str(server.addresses[0])  # as shown in errors
         self._pool = Pool(server, server.addresses[0])
         self._load = pack([("SCRIPT", "LOAD", script) for script in scripts])
         self._scripts = len(scripts)
-        self._sure = False  # where it is
+        self._sure = False  # True: the server's address is certain
         self._finding = asyncio.Lock()  # async only
         # sync only: self._finding = Permits(1)
 
     async def open(self) -> None:
         self._pool = Pool(self._server, self._pool.address)
         # async only: begin
-        self._finding = asyncio.Lock()  # of the event loop that uses it from now on
+        self._finding = asyncio.Lock()  # for the event loop in use from now on
         # async only: end
         await self._find()
 
@@ -68,7 +68,7 @@ class OneServer:
         return self._pool.address
 
     def doubt(self, failure: BaseException | None = None, address: Address | None = None) -> None:
-        """A round trip (to this `address`) failed: perhaps it went to the wrong place.
+        """Note a failed round trip (to this `address`), as it may have gone to a former primary.
 
         A server that is no primary any more keeps the connections it has, while new ones to the
         same name or address may lead to the one that took over: so none of the old is used again.
@@ -84,7 +84,7 @@ class OneServer:
             await self._look_if(lambda: not self._sure, deadline)
 
     async def _look_if(self, in_doubt: Callable[[], bool], deadline: float | None) -> None:
-        """One at a time: who comes later mostly finds it done.
+        """Look for the server in one task at a time; later ones mostly need no look of their own.
 
         A blocking caller waits for its turn until its own deadline, whatever that of the others.
         """
@@ -101,13 +101,13 @@ class OneServer:
         # sync only:         self._look(deadline)
         # sync only: finally:
         # sync only:     self._finding.lent.discard(finder)
-        # sync only:     self._finding.tell()
+        # sync only:     self._finding.release()
 
     async def _look(self, deadline: float | None) -> None:
         self._sure = True
 
     def idle(self, request: Keyed) -> tuple[Pool, Connection] | None:
-        """A connection for all that is asked, if one waits."""
+        """Return a connection for the whole request, if one is idle."""
         if not self._sure:
             return None
         connection = self._pool.idle()
@@ -137,12 +137,12 @@ class OneServer:
     async def _repeat(
         self, connection: Connection, pipeline: Pipeline, deadline: float | None
     ) -> None:
-        """What a server did not take as it was, but will in another form.
+        """Send again, in another form, the steps that the server did not take.
 
-        One that was restarted, or told SCRIPT FLUSH, is given its scripts again; one that is out of
+        A server that was restarted or flushed its scripts gets them again; a server that is out of
         memory is read without a transaction.
         """
-        for _ in range(TRIES):  # it may be told so again at any moment
+        for _ in range(TRIES):  # scripts may be flushed again at any moment
             forgotten, unread = pipeline.failed_with(FORGOTTEN), pipeline.unread()
             numbers = forgotten or unread
             if not numbers:
@@ -168,7 +168,7 @@ class OneServer:
     async def keys_like(self, pattern: str) -> list[str]:
         """The names of keys that match, of every primary. Each is walked in short steps."""
         await self._find()
-        found: set[str] = set()
+        keys: set[str] = set()
         for pool in self._primaries():
             cursor = b"0"
             while True:
@@ -177,13 +177,13 @@ class OneServer:
                 if isinstance(reply, ReplyError):
                     raise refused(reply, str(pool.address))
                 cursor, names = reply
-                found.update(name.decode() for name in names)
+                keys.update(name.decode() for name in names)
                 if cursor == b"0":
                     break
-        return sorted(found)
+        return sorted(keys)
 
     def _primaries(self) -> list[Pool]:
-        """All there are."""
+        """Return the pools of all primaries."""
         return [self._pool]
 
     async def _ask(
@@ -197,7 +197,7 @@ class OneServer:
 
     # async only: begin
     async def addresses(self) -> list[Address]:
-        """Where all servers listen, the named ones first; none if it is a socket of this machine.
+        """Return the addresses of all servers, the named ones first; none for a local socket.
 
         Needs no `open`, and leaves no connection behind.
         """
@@ -213,7 +213,7 @@ class OneServer:
         return []
 
     async def _others(self, asked: Address) -> list[Address]:
-        """Those that this one knows of."""
+        """Return the servers that this one knows of."""
         return []
 
     # async only: end
@@ -222,7 +222,7 @@ class OneServer:
 async def ask_once(
     server: Server, address: Address, *commands: Command, deadline: float | None = None
 ) -> list[Any]:
-    """The replies to a few commands, on a connection that is made for it; an error is raised."""
+    """Send a few commands over a new connection, return the replies; raises on an error reply."""
     connection = Connection(server, address)
     await connection.connect(deadline)
     try:

@@ -9,11 +9,11 @@ import hiredis
 Word = str | bytes | int
 Command = tuple[Word, ...]
 
-MORE = object()  # what the parser answers when a reply is not complete
+MORE = object()  # result of the parser for an incomplete reply
 
 
 def parser() -> hiredis.Reader:
-    """For the replies of one connection."""
+    """Return a parser for the replies of one connection."""
     return hiredis.Reader(notEnoughData=MORE)
 
 

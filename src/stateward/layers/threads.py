@@ -1,4 +1,4 @@
-"""The blocking twin of `gather.py`: all calls but the last on threads of their own."""
+"""Calls of blocking code side by side, each on a thread."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def gather(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """The results in the order of `calls`, which run concurrently.
+def results_of_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Return the results in the order of `calls`: all but the last run on threads of their own.
 
     Every call has ended when this returns or raises; of several errors the first is raised.
     """

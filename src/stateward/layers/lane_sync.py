@@ -1,16 +1,14 @@
-"""Many threads, one round trip at a time: the blocking twin of `coalescer.py`.
+"""Many threads, one round trip at a time: the blocking twin of `lane.py`.
 
-There is no thread of its own. The first caller leads: it executes its own operation; whoever
-comes meanwhile waits. When the leader is done it hands all of that, with the lead, to one of
-those who wait, and only then goes its way, so that the store is never idle while threads wake up.
-A leader whose batch has not landed for a while is not waited for: one of the others takes the lead,
-with what that batch does not touch.
+A lane has no thread of its own. The first caller leads: it executes its own operations, and later
+callers wait. When the leader is done, it hands their operations and the lead to one of them before
+it returns, so that the store is never idle while threads wake up. If the batch of a leader has not
+landed for a while, a waiting caller takes the lead, with operations on other entities.
 
-A signal handler may raise in the thread that leads: at the entry of a function, at the turn of a
-loop, or after a call of one written in C. So whoever leads is within a `try` before it takes the
-lead; what has to be done afterwards is done again if it was interrupted, and can be. Those who
-travelled with the leader learn nothing of its exception: the next leader sends their operations,
-again if need be.
+A signal handler may raise in the leading thread: at the entry of a function, at the turn of a loop,
+or after a call of a function in C. So a leader is within a `try` before it takes the lead; what
+must be done afterwards is done again if it was interrupted, and can be. Callers of the same batch
+do not see the exception: the next leader sends their operations, again if need be.
 """
 
 from __future__ import annotations
@@ -20,7 +18,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from math import inf
-from time import monotonic
 
 from stateward.engine import SyncEngine
 from stateward.errors import EntityBusy, StatewardError, StoreUnavailable
@@ -29,60 +26,17 @@ from stateward.layers.queue import (
     PATIENCE,
     Halving,
     Loners,
-    after_writes,
     next_batch,
     own,
     too_late,
     touched_by,
 )
 from stateward.observe.metrics import Histogram
-from stateward.observe.recorder import Recorder
-from stateward.ops import READS, Entity, Op, Outcome
-
-
-class Coalescer:
-    """The engine's `execute`, shared by all threads of a process."""
-
-    def __init__(
-        self,
-        engine: SyncEngine,
-        recorder: Recorder | None = None,
-        clock: Callable[[], float] = monotonic,
-    ) -> None:
-        self._engine = engine
-        self._reads = Lane(engine, clock, None if recorder is None else recorder.read_batches)
-        self._writes = Lane(engine, clock, None if recorder is None else recorder.write_batches)
-        self._inline = engine.capabilities.inline_reads
-
-    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
-        """Outcomes in the order of `ops`, by the `deadline` (by the monotonic clock).
-
-        It ends the wait for others; a round trip that this thread itself leads is given up by
-        the engine, where there is a network in between.
-        """
-        if type(ops[0]) in READS if len(ops) == 1 else READS.issuperset(map(type, ops)):
-            if self._inline:
-                return self._engine.execute(ops, deadline=deadline)
-            return self._reads.execute(ops, deadline)
-        if len(ops) == 1 or READS.isdisjoint(map(type, ops)):
-            return self._writes.execute(ops, deadline)
-        writes = [op for op in ops if type(op) not in READS]
-        reads = [op for op in ops if type(op) in READS]
-        written = iter(self._writes.execute(writes, deadline))
-        try:
-            read = iter(self._reads.execute(reads, deadline))
-        except StoreUnavailable as error:
-            raise after_writes(error) from error
-        return [next(read if type(op) in READS else written) for op in ops]
-
-    def drain(self) -> None:
-        """Wait until nothing is waiting or under way."""
-        self._writes.drain()
-        self._reads.drain()
+from stateward.ops import Entity, Op, Outcome
 
 
 class Waiting:
-    """What one thread asked for; it sleeps on `wake` until it is answered or made leader."""
+    """The call of one thread, which sleeps on `wake` until it is answered or made leader."""
 
     __slots__ = ("batch", "deadline", "error", "gone", "ops", "outcomes", "sent", "wake")
 
@@ -181,7 +135,7 @@ class Lane:
         idle.acquire()
 
     def _sleep(self, waiting: Waiting) -> None:
-        """Until answered, made leader, or too late; what was not sent by then never will be."""
+        """Wait until answered, made leader, or too late; what is unsent by then is never sent."""
         deadline = waiting.deadline
         while True:
             seconds = -1.0 if deadline is None else max(0.0, deadline - self._clock())
@@ -199,14 +153,14 @@ class Lane:
                 return
 
     def _take_over(self, leader: Lead | None) -> None:
-        """The lead from one who had it a while ago, too: to the first who can go on beside it."""
+        """Take the lead from this leader, if it still leads, for a call that can continue."""
         with self._lock:
             stalled = self._stalled
             if leader is not None and self._leader is leader and len(stalled) < self._most_stalled:
                 self._pass_on((), [*stalled, leader])
 
     def _busy(self, stalled: Iterable[Lead]) -> set[Entity]:
-        """The entities that are being committed to by those who have stalled."""
+        """Return the entities that stalled leaders are committing to."""
         asked: list[Sequence[Op]] = []
         for lead in stalled:
             if isinstance(lead, Waiting):
@@ -216,7 +170,7 @@ class Lane:
         return {entity for ops in asked for entity in touched_by(ops)}
 
     def _leave(self, waiting: Waiting) -> None:
-        """Nobody waits here any more; with the lead, give it away and wake who was answered."""
+        """Stop waiting; a leader gives the lead away and wakes the threads that were answered."""
         with self._lock:
             waiting.gone = True
         batch = waiting.batch
@@ -229,7 +183,7 @@ class Lane:
                 other.wake.release()
 
     def _hand_over(self, leader: Lead, unanswered: Sequence[Waiting] = ()) -> None:
-        """Give the lead away, unless that was done before; those left unanswered come first."""
+        """Give the lead away, unless that was done before; unanswered calls come first."""
         with self._lock:
             waited_for = self._queue or self._stalled or self._draining
             if self._leader is leader and type(leader) is list and not waited_for:
@@ -243,10 +197,10 @@ class Lane:
                 self._queue, self._stalled = deque(chain(unanswered, self._queue)), stalled
 
     def _pass_on(self, unanswered: Sequence[Waiting] = (), stalled: list[Lead] = NOBODY) -> None:
-        """To one of the first who wait, with a batch; to nobody if nobody does. Under the lock.
+        """Make one of the first waiting calls the leader of a batch, if any waits. Under the lock.
 
-        `stalled` are those whom nobody waits for from now on. What is taken from the queue and the
-        lead change as one: no call comes in between.
+        `stalled` are the leaders that no call waits for from now on. The queue and the lead change
+        as one: no call comes in between.
         """
         if stalled is NOBODY:
             stalled = self._stalled
@@ -255,7 +209,7 @@ class Lane:
             batch, left = next_batch(waiting, self._most, _gone, self._busy(stalled), self._loners)
             lone = bool(batch) and self._loners.are(batch[0].ops)
             lone = lone and len(stalled) < self._most_stalled
-            # Whoever leads waits no longer than its own caller may: the most patient one of them.
+            # A leader waits no longer than its own caller may: the most patient one leads.
             first = max(batch, key=_patience, default=None)
             self._queue = left
             if first is None:
@@ -265,7 +219,7 @@ class Lane:
                 self._leader, self._stalled = first, stalled
                 first.wake.release()
                 return
-            self._stalled = stalled = [*stalled, first]  # nobody waits for it from the beginning
+            self._stalled = stalled = [*stalled, first]  # no call waits for this one from the start
             unanswered = ()
             first.wake.release()
         if not stalled:
@@ -299,7 +253,7 @@ class Lane:
                 at = end
 
     def _too_late(self, error: StatewardError, deadline: float | None) -> bool:
-        """Whether who leads has no time left to ask a store again that does not answer."""
+        """Return whether the leader has no time left to ask an unavailable store again."""
         unavailable = isinstance(error, StoreUnavailable)
         return unavailable and deadline is not None and self._clock() >= deadline
 
@@ -309,5 +263,5 @@ def _patience(waiting: Waiting) -> float:
 
 
 def _gone(waiting: Waiting) -> bool:
-    """Its thread stopped waiting before anything was sent."""
+    """Return whether the thread stopped waiting before anything was sent."""
     return waiting.gone
