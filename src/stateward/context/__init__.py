@@ -1,1 +1,1 @@
-"""What goes into a prompt."""
+"""The part of a conversation that goes into a prompt."""

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from stateward.codec import check_count, check_ttl
-from stateward.context.tool_pairs import Message, lay_out, may_start, seen_as
+from stateward.context.tool_pairs import Message, may_start, seen_as
+from stateward.context.units import lay_out
 from stateward.errors import InvalidInput
 from stateward.ops import Head, Value
 from stateward.records import Shaper, Summary, moment
@@ -111,7 +112,7 @@ def cut_at(
 def check_compaction(
     compaction: Any, after: Any, upto: Any, exact: bool = False
 ) -> Compaction | None:
-    """What `summarize=` was given, if it can be used together with the rest."""
+    """Return the argument `summarize=`, if it can be used together with the rest."""
     if compaction is None:
         return None
     if not isinstance(compaction, Compaction):

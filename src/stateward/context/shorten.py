@@ -48,42 +48,42 @@ def shortened(
 
 
 def _texts(message: Message, shaper: Shaper | None) -> list[tuple[Any, Any]]:
-    """Where the texts are that may be cut: the words of a message, or what a tool returned."""
-    found: list[tuple[Any, Any]] = []
+    """Return the places of texts that may be cut: words of a message, results of a tool."""
+    places: list[tuple[Any, Any]] = []
     shape = None if shaper is None else shaper(message)
     if shape is not None:
-        _find(message, shape.text, found)
-        return found
+        _find(message, shape.text, places)
+        return places
     for key in ("content", "output"):
-        _collect(message, key, found)
-    return found
+        _collect(message, key, places)
+    return places
 
 
-def _find(holder: Any, text: str, found: list[tuple[Any, Any]]) -> None:
-    """Where this very text stands."""
+def _find(holder: Any, text: str, places: list[tuple[Any, Any]]) -> None:
+    """Add the places where this very text stands."""
     for key, value in holder.items() if type(holder) is dict else enumerate(holder):
         if type(value) is str and value == text:
-            found.append((holder, key))
+            places.append((holder, key))
         elif type(value) in (dict, list):
-            _find(value, text, found)
+            _find(value, text, places)
 
 
-def _collect(holder: Any, key: Any, found: list[tuple[Any, Any]]) -> None:
+def _collect(holder: Any, key: Any, places: list[tuple[Any, Any]]) -> None:
     value = holder[key] if isinstance(holder, list) else holder.get(key)
     if type(value) is str:
-        found.append((holder, key))
+        places.append((holder, key))
     elif type(value) is list:
         for at, block in enumerate(value):
             if type(block) is str:
-                found.append((value, at))
+                places.append((value, at))
             elif type(block) is dict:
                 for inner in ("text", "content", "output"):
-                    _collect(block, inner, found)
+                    _collect(block, inner, places)
                 if type(block.get("toolResult")) is dict:
-                    _collect(block["toolResult"], "content", found)
+                    _collect(block["toolResult"], "content", places)
 
 
 def _without_middle(text: str, size: int) -> str:
     mark = f" … [{len(text) - size:,} characters left out] … "
-    kept = max(2, size - len(mark))
-    return text[: kept // 2] + mark + text[len(text) - kept // 2 :]
+    half = max(2, size - len(mark)) // 2
+    return text[:half] + mark + text[len(text) - half :]

@@ -46,7 +46,7 @@ def estimate(message: dict[str, Any]) -> int:
 
 
 def checked(count: Count, message: dict[str, Any]) -> int:
-    """What the user's counter says, if it is a number of tokens."""
+    """Return the count of the user's counter, if it is a number of tokens."""
     tokens = count(message)
     if type(tokens) is not int or tokens < 0:
         raise InvalidInput(

@@ -1,4 +1,4 @@
-"""Which messages belong together: a tool call and its results, in the shapes providers use.
+"""Ties between messages: tool calls and their results, in the shapes that providers use.
 
 Eleven shapes are known, and may be told apart by the messages alone:
 
@@ -43,7 +43,7 @@ LANGCHAIN |= {  # of answers that were streamed
 
 
 class Ties(NamedTuple):
-    """What ties a message to others: the ids of the calls it makes, and of those it answers."""
+    """The ties of a message to others: the ids of the calls it makes, and of those it answers."""
 
     calls: tuple[str, ...] = ()
     results: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ def are_plain(messages: Sequence[Message]) -> bool:
 
 
 def _unwrapped(message: Message) -> Message:
-    """What LangChain, Claude Code or Google's ADK put a message into, without that."""
+    """Return the message itself where LangChain, Claude Code or Google's ADK have wrapped it."""
     if "type" in message:
         for name in ("data", "kwargs"):
             held = message.get(name)
@@ -119,7 +119,7 @@ def _stand_in(message: Message, shaper: Shaper) -> Message:
 
 
 def is_known(message: Message) -> bool:
-    """Whether it can be told who speaks, and which tool calls a message makes or answers."""
+    """Return whether the speaker of a message and its tool calls and results can be told."""
     role = role_of(message)
     if role is None:
         return is_item(message)
@@ -139,7 +139,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def role_of(message: Message) -> Any:
-    """Who speaks, in the word that most providers have for it; None: it does not say."""
+    """Return the speaker in the word that most providers use; None: the message does not say."""
     role = message.get("role")
     if role is None:
         if "type" in message:
@@ -152,7 +152,7 @@ def role_of(message: Message) -> Any:
 
 
 def _pydantic(message: Message) -> str | None:
-    """Who speaks in a message of Pydantic AI: the user, where a request has a prompt of theirs."""
+    """Return the speaker of a message of Pydantic AI: the user, if a request has their prompt."""
     parts = message.get("parts")
     if type(parts) is not list or message["kind"] not in ("request", "response"):
         return None
@@ -210,7 +210,7 @@ def _item_ties(item: Message, kind: str, calls: list[str], results: list[str]) -
 
 
 def _beside_ties(beside: Any, calls: list[str], results: list[str]) -> None:
-    """What LlamaIndex keeps beside the blocks of a message."""
+    """Add the ties that LlamaIndex keeps beside the blocks of a message."""
     if type(beside) is dict:
         made = (call for call in _list(beside.get("tool_calls")) if type(call) is dict)
         calls.extend(_text(call.get("id")) for call in made)
@@ -255,7 +255,7 @@ def _block_ties(block: Message, calls: list[str], results: list[str]) -> None:
 
 
 def _contents_ties(contents: list[Any], calls: list[str], results: list[str]) -> None:
-    """What Agent Framework's messages hold; a call that asks for approval is made by its answer."""
+    """Add the ties in Agent Framework's contents; the approval of a call answers its question."""
     for held in contents:
         kind = held.get("type") if type(held) is dict else None
         if type(kind) is not str:
@@ -309,14 +309,14 @@ def may_start(message: Message) -> bool:
 
 
 class Shape(NamedTuple):
-    """What a provider demands of a conversation besides whole pairs."""
+    """Demands of a provider on a conversation besides whole pairs."""
 
     user_first: bool | None = None  # it must begin with the user's own words; None: cannot be told
     alternates: bool = False  # the roles must take turns
 
 
 def shape_of(messages: Sequence[Message]) -> Shape:
-    """What can be told from the messages. Plain texts look the same for every provider."""
+    """Tell the demands from the messages. Plain texts look the same for every provider."""
     user_first: bool | None = None
     for wrapped in messages:
         message = _unwrapped(wrapped)
@@ -336,101 +336,3 @@ def shape_of(messages: Sequence[Message]) -> Shape:
             ):
                 user_first = True
     return Shape(user_first=user_first)
-
-
-class Unit(NamedTuple):
-    """Messages that only make sense together: `messages[start:end]`."""
-
-    start: int
-    end: int
-    broken: bool = False  # a call never answered, or an answer to no call: no provider takes it
-
-
-class Layout(NamedTuple):
-    """A conversation cut into units. `known` is where the first unit of which all was read begins.
-
-    `pending` are calls at the very end whose results are still to come.
-    """
-
-    units: list[Unit]
-    known: int
-    pending: tuple[str, ...]
-
-
-def lay_out(messages: Sequence[Message], *, complete: bool, continued: bool = False) -> Layout:
-    """Cut into the smallest parts that may stand alone.
-
-    `complete`: nothing older exists. `continued`: the caller has what came before, so an answer to
-    a call that is not here is as it should be.
-    """
-    size = len(messages)
-    joined = [False] * (size + 1)  # no cut before this message
-    broken: set[int] = set()
-    tied = [ties(message) for message in messages]
-    open_calls: dict[str, int] = {}
-    answered: set[tuple[str, int]] = set()
-    known = 0
-    for at, (calls, results) in enumerate(tied):
-        for id in results:
-            made = open_calls.get(id)
-            if made is not None:
-                answered.add((id, made))
-                joined[made + 1 : at + 1] = [True] * (at - made)
-            elif not complete:
-                known = at + 1  # its call is further back than was read
-            elif not continued:
-                broken.add(at)
-        for id in calls:
-            open_calls[id] = at
-    last = _last_step(messages, tied)
-    pending: list[str] = []
-    for at, (calls, _) in enumerate(tied):
-        for id in calls:
-            if (id, at) not in answered:
-                if at >= last:
-                    pending.append(id)
-                else:
-                    broken.add(at)
-    if pending:  # what was called side by side stays side by side
-        joined[last + 1 : size] = [True] * (size - last - 1)
-    _glue_reasoning(messages, joined, broken)
-    return Layout(_units(joined, broken, size), known, tuple(pending))
-
-
-def _last_step(messages: Sequence[Message], tied: Sequence[Ties]) -> int:
-    """Where the calls begin after which nothing came but answers to them."""
-    at = len(messages)
-    while at and tied[at - 1].results and not by_model(messages[at - 1]):
-        at -= 1
-    while at and tied[at - 1].calls and is_item(messages[at - 1]):
-        at -= 1  # Responses: parallel calls are items side by side
-        while at and tied[at - 1].results and is_item(messages[at - 1]):
-            at -= 1
-    if at and tied[at - 1].calls and not is_item(messages[at - 1]):
-        at -= 1
-    return at
-
-
-def _glue_reasoning(messages: Sequence[Message], joined: list[bool], broken: set[int]) -> None:
-    """A reasoning item is refused without what followed it, and that without the reasoning."""
-    reasoned = False
-    for at, message in enumerate(messages):
-        reasons = message.get("type") == "reasoning"
-        if reasoned and by_model(message):
-            joined[at] = True
-        elif at and messages[at - 1].get("type") == "reasoning":
-            broken.add(at - 1)
-        reasoned = reasons or (reasoned and by_model(message))
-    if messages and messages[-1].get("type") == "reasoning":
-        broken.add(len(messages) - 1)
-
-
-def _units(joined: Sequence[bool], broken: set[int], size: int) -> list[Unit]:
-    units = []
-    start = 0
-    for end in range(1, size + 1):
-        if end == size or not joined[end]:
-            bad = any(at in broken for at in range(start, end)) if broken else False
-            units.append(Unit(start, end, bad))
-            start = end
-    return units

@@ -1,4 +1,4 @@
-"""What of a conversation goes into a prompt. Reading only: what is stored is never changed.
+"""The window of a conversation that goes into a prompt. Reading only: nothing stored is changed.
 
 A window is made of whole turns, newest first, as many as its bounds allow. A turn starts where the
 user speaks, so a window begins as every provider wants it. If the newest turn alone is too much,
@@ -21,14 +21,13 @@ from stateward.context.tool_pairs import (
     SYSTEM_ROLES,
     Message,
     Shape,
-    Unit,
     are_plain,
-    lay_out,
     may_start,
     role_of,
     seen_as,
     shape_of,
 )
+from stateward.context.units import Unit, lay_out
 from stateward.errors import InvalidInput, WindowTooSmall
 from stateward.records import Shaper
 
@@ -97,14 +96,14 @@ class Bounds(Struct, frozen=True):
         return wanted
 
     def tokens(self, messages: Sequence[Message]) -> list[int]:
-        """What each message costs; nothing where no one counts."""
+        """Return the cost of each message; nothing where no one counts."""
         if self.max_tokens is None:
             return [0] * len(messages)
         return [checked(self.count, message) for message in messages]
 
 
 class Picked(Struct, frozen=True):
-    """A window's messages, and what is said about them."""
+    """A window's messages, and facts about them."""
 
     messages: list[Message]
     tokens: int
@@ -115,7 +114,7 @@ class Picked(Struct, frozen=True):
 
 
 class Room:
-    """What is left of the bounds."""
+    """The part of the bounds that is not used up."""
 
     def __init__(self, bounds: Bounds, spent: int) -> None:
         self.messages = bounds.last
@@ -165,7 +164,7 @@ class Conversation:
         self._looked_at = 0  # messages that there were at the last look
 
     def add_older(self, messages: list[Message]) -> None:
-        """What comes right before what was read so far."""
+        """Add the messages right before those that were read so far."""
         bounds = self._bounds
         tokens = bounds.tokens(messages)
         self._pages.append((messages, tokens))
@@ -175,7 +174,7 @@ class Conversation:
             self._turns += sum(map(may_start, seen_as(messages, self._shaper)))
 
     def surely_more(self) -> bool:
-        """Whether older messages are wanted, told without looking at the ones that are here.
+        """Return whether older messages are wanted, without a look at the ones that are here.
 
         A look costs as much as there are: after one that did not tell, a quarter more is read.
         """
@@ -191,7 +190,7 @@ class Conversation:
     def pick(
         self, pinned: Sequence[Message], spent: int, *, complete: bool, far: bool = False
     ) -> Picked | None:
-        """The window, or None if that cannot be told without older messages.
+        """Return the window, or None if it depends on older messages.
 
         `pinned` come first in any case, and `spent` tokens are taken by something else. `far`:
         calls of results that are here are not looked for any more. Raises `WindowTooSmall` if not
@@ -212,9 +211,9 @@ class Conversation:
             self._check_turns(turns)
         heads = sum(self._bounds.tokens(pinned)) + spent
         room = Room(self._bounds, heads)
-        chosen = self._whole_turns(turns, room, layout.known, shape, complete)
+        chosen = self._whole_turns(turns, room, layout.whole_from, shape, complete)
         if chosen == [] and (turns or room.overdrawn):
-            chosen = self._newest_steps(turns, room, layout.known, shape, complete)
+            chosen = self._newest_steps(turns, room, layout.whole_from, shape, complete)
         if chosen is None:
             return None
         window = [message for unit in chosen for message in self._stored[unit.start : unit.end]]
@@ -249,7 +248,7 @@ class Conversation:
             )
 
     def _whole_turns(
-        self, turns: list[list[Unit]], room: Room, known: int, shape: Shape, complete: bool
+        self, turns: list[list[Unit]], room: Room, whole_from: int, shape: Shape, complete: bool
     ) -> list[Unit] | None:
         """The newest turns that fit whole; None: older messages decide."""
         chosen: list[Unit] = []  # newest first
@@ -259,7 +258,7 @@ class Conversation:
                 return chosen[::-1]
             first = self.messages[turn[0].start]
             headed = may_start(first)
-            if not complete and (not headed or turn[0].start < known):
+            if not complete and (not headed or turn[0].start < whole_from):
                 return None
             if not headed and shape.user_first:
                 return chosen[::-1]
@@ -268,14 +267,15 @@ class Conversation:
         return chosen[::-1] if complete or not room.takes(1, 1) else None
 
     def _newest_steps(
-        self, turns: list[list[Unit]], room: Room, known: int, shape: Shape, complete: bool
+        self, turns: list[list[Unit]], room: Room, whole_from: int, shape: Shape, complete: bool
     ) -> list[Unit] | None:
         """Of a newest turn that is too long: its question, and its newest steps.
 
         Overdraws the room if not even the newest step fits.
         """
         turn = turns[-1] if turns else []
-        headed = bool(turn) and may_start(self.messages[turn[0].start]) and turn[0].start >= known
+        first = turn[0].start if turn else -1
+        headed = first >= whole_from and may_start(self.messages[first])
         if not headed and not complete:
             return None
         if turn and not headed and shape.user_first:
@@ -285,11 +285,11 @@ class Conversation:
         if newest and not self._fits(room, head + newest) and self._may_lack_head(shape):
             head = []
         self._take(room, head + newest)
-        first = len(steps) - 1
-        while first > 0 and self._fits(room, [steps[first - 1]]):
-            first -= 1
-            self._take(room, [steps[first]])
-        return head + steps[max(first, 0) :]
+        at = len(steps) - 1
+        while at > 0 and self._fits(room, [steps[at - 1]]):
+            at -= 1
+            self._take(room, [steps[at]])
+        return head + steps[max(at, 0) :]
 
     def _may_lack_head(self, shape: Shape) -> bool:
         """Whether a window may begin with a step: surely, or in doubt to give so few messages."""
@@ -338,14 +338,14 @@ def _sound(units: list[Unit], messages: Sequence[Message], shape: Shape) -> list
     sound = [unit for unit in units if not unit.broken] if any(u.broken for u in units) else units
     if not shape.alternates:
         return sound
-    kept: list[Unit] = []
+    alternating: list[Unit] = []
     following: Any = None
     for unit in reversed(sound):
         if following is not None and messages[unit.end - 1].get("role") == following:
             continue
-        kept.append(unit)
+        alternating.append(unit)
         following = messages[unit.start].get("role")
-    return kept[::-1]
+    return alternating[::-1]
 
 
 def _turns(units: list[Unit], messages: Sequence[Message]) -> list[list[Unit]]:
@@ -360,7 +360,7 @@ def _turns(units: list[Unit], messages: Sequence[Message]) -> list[list[Unit]]:
 
 
 def system_messages(messages: Sequence[Message]) -> list[Message]:
-    """Those a conversation begins with."""
+    """Return the system messages that a conversation begins with."""
     leading = []
     for message in messages:
         if role_of(message) not in SYSTEM_ROLES:

@@ -29,7 +29,7 @@ from stateward.shapes import (
 )
 from stateward.shapes.blocks import MEDIA
 from stateward.shapes.pairs import paired
-from stateward.shapes.parts import Message, Said
+from stateward.shapes.parts import Message, Speech
 from stateward.shapes.sources import Lost, Sources
 
 __all__ = ["Lost", "Shape", "Translation", "shape_of", "translate"]
@@ -62,8 +62,8 @@ class Translation(Struct, frozen=True):
 class Target(NamedTuple):
     """How one shape is written."""
 
-    kept: Callable[[Said], Message | None]
-    write: Callable[[Sequence[Said], Sources], list[Message]]
+    kept: Callable[[Speech], Message | None]
+    write: Callable[[Sequence[Speech], Sources], list[Message]]
     ids: Pattern[str]
 
 
@@ -79,7 +79,7 @@ TARGETS: dict[str, Target] = {
     "llama-index": Target(llama_index.kept, llama_index.write, llama_index.IDS),
 }
 
-READERS: dict[str, Callable[[Message], Said | list[Said]]] = {
+READERS: dict[str, Callable[[Message], Speech | list[Speech]]] = {
     "plain": openai_chat.read,
     "openai": openai_chat.read,
     "openai-responses": openai_responses.read,
@@ -149,7 +149,7 @@ def _shape_by_role(message: Mapping[str, Any], kind: Any, content: Any) -> str |
     if not CHAT.isdisjoint(message) or message["role"] in ("tool", "function"):
         return "openai"
     if type(content) is list:
-        return next((found for block in content if (found := _shape_by_block(block))), "plain")
+        return next((shape for block in content if (shape := _shape_by_block(block))), "plain")
     return "plain" if type(content) is str else None
 
 
@@ -191,36 +191,36 @@ def translate(
     """
     target = TARGETS.get(shape)
     if target is None:
-        known = ", ".join(repr(name) for name in get_args(Shape))
-        raise InvalidInput(f"there is no shape {shape!r}; use one of: {known}")
+        names = ", ".join(repr(name) for name in get_args(Shape))
+        raise InvalidInput(f"there is no shape {shape!r}; use one of: {names}")
     read = [_read(message) for message in messages]
-    kept = [target.kept(saids[0]) if saids else None for saids in read]
-    if all(own is message for own, message in zip(kept, messages, strict=True)):
+    own_forms = [target.kept(speeches[0]) if speeches else None for speeches in read]
+    if all(own is message for own, message in zip(own_forms, messages, strict=True)):
         return Translation(list(messages))
-    sources = Sources(read, kept)
-    known_saids: list[Said] = []
-    for home, saids in enumerate(read):
-        for said in saids:
-            role = ROLES.get(said.role)
+    sources = Sources(read, own_forms)
+    speakers: list[Speech] = []  # whose role is known
+    for home, speeches in enumerate(read):
+        for speech in speeches:
+            role = ROLES.get(speech.role)
             if role is not None:
-                said.role = role
-                known_saids.append(said)
-            elif said.parts or said.shape == "":
-                why = f"unknown role {said.role!r}" if said.role else "of no known shape"
+                speech.role = role
+                speakers.append(speech)
+            elif speech.parts or speech.shape == "":
+                why = f"unknown role {speech.role!r}" if speech.role else "of no known shape"
                 sources.lose_message(home, "message", why)
-    written = target.write(paired(known_saids, sources, target.ids), sources)
+    written = target.write(paired(speakers, sources, target.ids), sources)
     lost = sorted(sources.lost, key=lambda each: (each.number, each.part))
     if numbers is not None:
         lost = [replace(each, number=numbers[each.number - 1]) for each in lost]
     return Translation(written, tuple(lost), "\n\n".join(sources.system) or None)
 
 
-def _read(message: Message) -> list[Said]:
+def _read(message: Message) -> list[Speech]:
     shape = shape_of(message)
     if shape is None:
-        return [Said("", [], raw=message)]
-    found = READERS[shape](message)
-    saids = found if isinstance(found, list) else [found]
-    for said in saids:
-        said.shape, said.raw = shape, message
-    return saids or [Said("user", [], shape=shape, raw=message)]
+        return [Speech("", [], raw=message)]
+    read = READERS[shape](message)
+    speeches = read if isinstance(read, list) else [read]
+    for speech in speeches:
+        speech.shape, speech.raw = shape, message
+    return speeches or [Speech("user", [], shape=shape, raw=message)]

@@ -5,22 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from stateward.shapes import parts as p
 from stateward.shapes.blocks import read_content
-from stateward.shapes.parts import (
-    CallPart,
-    MediaPart,
-    Message,
-    ResultPart,
-    Said,
-    SaidPart,
-    TextPart,
-    ThinkingPart,
-    arguments_object,
-    data_bytes,
-    mapped,
-    plain_text,
-    text_of,
-)
+from stateward.shapes.parts import Message, Part, Speech
 from stateward.shapes.sources import Sources, alternated, what
 
 IDS = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -29,76 +16,75 @@ ROLES = ("user", "assistant")
 IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
-def read(message: Message) -> Said:
-    role = text_of(message.get("role"))
-    return Said(role, read_content(message.get("content")), turn=text_of(message.get("id")))
+def read(message: Message) -> Speech:
+    role = p.text_of(message.get("role"))
+    return Speech(role, read_content(message.get("content")), turn=p.text_of(message.get("id")))
 
 
-def read_entry(entry: Message) -> Said:
+def read_entry(entry: Message) -> Speech:
     """An entry of a transcript; one that is no message says nothing."""
-    message = mapped(entry.get("message"))
+    message = p.mapped(entry.get("message"))
     if entry.get("type") not in ROLES or message.get("role") not in ROLES:
-        return Said("", [])
+        return Speech("", [])
     return read(dict(message))
 
 
-def kept(said: Said) -> Message | None:
-    raw = said.raw
-    if said.shape == "claude":
-        raw = dict(mapped(raw.get("message")))
-    elif said.shape == "plain":
+def kept(speech: Speech) -> Message | None:
+    raw = speech.raw
+    if speech.shape == "claude":
+        raw = dict(p.mapped(raw.get("message")))
+    elif speech.shape == "plain":
         return raw if raw["role"] in ROLES and raw.keys() == {"role", "content"} else None
-    elif said.shape != "anthropic":
+    elif speech.shape != "anthropic":
         return None
     if raw.get("role") not in ROLES:
         return None
-    answer = "model" in raw or said.shape == "claude"  # as the API gave it: more than it takes
+    answer = "model" in raw or speech.shape == "claude"  # as the API gave it: more than it takes
     return {"role": raw["role"], "content": raw.get("content", [])} if answer else raw
 
 
-def write(saids: Sequence[Said], sources: Sources) -> list[Message]:
-    return alternated(saids, sources, NAME, ("assistant", "content"), _block)
+def write(speeches: Sequence[Speech], sources: Sources) -> list[Message]:
+    return alternated(speeches, sources, NAME, ("assistant", "content"), _block)
 
 
-def _block(part: SaidPart, sources: Sources) -> Message | None:
-    if isinstance(part, TextPart):
+def _block(part: Part, sources: Sources) -> Message | None:
+    if isinstance(part, p.TextPart):
         return {"type": "text", "text": part.text} if part.text else None
-    if isinstance(part, CallPart):
-        if part.signature:
-            sources.lose(part, "signature", f"{NAME} has no place for it")
-        input = arguments_object(part)
+    if isinstance(part, p.CallPart):
+        sources.lose_signature(part, NAME)
+        input = p.arguments_object(part)
         return {"type": "tool_use", "id": part.id, "name": part.name, "input": input}
-    if isinstance(part, ResultPart):
+    if isinstance(part, p.ResultPart):
         failed = {"is_error": True} if part.failed else {}
         content = _content(part, sources)
         return {"type": "tool_result", "tool_use_id": part.id, "content": content, **failed}
-    if isinstance(part, MediaPart) and (held := _media(part)):
+    if isinstance(part, p.MediaPart) and (held := _media(part)):
         return held
-    if isinstance(part, ThinkingPart) and part.provider == "anthropic" and part.signature:
+    if isinstance(part, p.ThinkingPart) and part.provider == "anthropic" and part.signature:
         if part.redacted:
             return {"type": "redacted_thinking", "data": part.signature}
         return {"type": "thinking", "thinking": part.text, "signature": part.signature}
-    why = "takes only what it signed" if isinstance(part, ThinkingPart) else "has no block for it"
+    why = "takes only what it signed" if isinstance(part, p.ThinkingPart) else "has no block for it"
     sources.lose(part, what(part), f"{NAME} {why}")
     return None
 
 
-def _content(result: ResultPart, sources: Sources) -> str | list[Message]:
-    if len(result.content) == 1 and (text := plain_text(result.content)):
+def _content(result: p.ResultPart, sources: Sources) -> str | list[Message]:
+    if len(result.content) == 1 and (text := p.plain_text(result.content)):
         return text
-    found: list[Message] = []
+    blocks: list[Message] = []
     for part in result.content:
-        held = _media(part) if isinstance(part, MediaPart) else None
+        held = _media(part) if isinstance(part, p.MediaPart) else None
         if held is not None:
-            found.append(held)
-        elif text := plain_text([part]):
-            found.append({"type": "text", "text": text})
-        elif not isinstance(part, TextPart):
+            blocks.append(held)
+        elif text := p.plain_text([part]):
+            blocks.append({"type": "text", "text": text})
+        elif not isinstance(part, p.TextPart):
             sources.lose(result, what(part), f"a result of {NAME} has no block for it")
-    return found or ""
+    return blocks or ""
 
 
-def _media(part: MediaPart) -> Message | None:
+def _media(part: p.MediaPart) -> Message | None:
     if part.kind == "image" and part.url:
         return {"type": "image", "source": {"type": "url", "url": part.url}}
     if part.kind == "image" and part.media_type in IMAGES:
@@ -113,7 +99,7 @@ def _media(part: MediaPart) -> Message | None:
         source = {"type": "base64", "media_type": part.media_type, "data": part.data}
         return {"type": "document", "source": source, **named}
     if part.media_type == "text/plain":
-        text = data_bytes(part).decode("utf-8", "replace")
+        text = p.data_bytes(part).decode("utf-8", "replace")
         source = {"type": "text", "media_type": part.media_type, "data": text}
         return {"type": "document", "source": source, **named}
     return None

@@ -5,24 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stateward.shapes.parts import (
-    CallPart,
-    MediaPart,
-    OtherPart,
-    ResultPart,
-    SaidPart,
-    TextPart,
-    ThinkingPart,
-    first_of,
-    given_arguments,
-    kind_of_media,
-    listed,
-    mapped,
-    media,
-    result_content,
-    standard_base64,
-    text_of,
-)
+from stateward.shapes import parts as p
+from stateward.shapes.parts import Part
 
 Block = Mapping[str, Any]
 
@@ -32,86 +16,96 @@ MEDIA |= {"file": "document", "input_file": "document", "input_image": "image"}
 MEDIA |= {"image_url": "image", "input_audio": "audio"}
 
 
-def read_content(content: object) -> list[SaidPart]:
+def read_content(content: object) -> list[Part]:
     """The parts of what a message has as `content`: a text or blocks."""
     if isinstance(content, str):
-        return [TextPart(content)] if content else []
-    return [part for block in listed(content) for part in read_block(block)]
+        return [p.TextPart(content)] if content else []
+    return [part for block in p.listed(content) for part in read_block(block)]
 
 
-def read_block(block: object) -> Iterator[SaidPart]:
+def read_block(block: object) -> Iterator[Part]:
     if isinstance(block, str):
-        yield TextPart(block)
+        yield p.TextPart(block)
         return
-    block = mapped(block)
-    kind = text_of(block.get("type")) or ("text" if "text" in block else "")
+    block = p.mapped(block)
+    kind = p.text_of(block.get("type")) or ("text" if "text" in block else "")
     if kind in TEXTS:
         cited = bool(block.get("annotations") or block.get("citations"))
-        yield TextPart(text_of(block.get("text")), cited=cited)
+        yield p.TextPart(p.text_of(block.get("text")), cited=cited)
     elif kind == "refusal":
-        yield TextPart(text_of(block.get("refusal")), refusal=True)
+        yield p.TextPart(p.text_of(block.get("refusal")), refusal=True)
     elif kind in MEDIA:
         yield _media(MEDIA[kind], block)
     elif kind == "thinking":
-        yield ThinkingPart(
-            text_of(block.get("thinking")), text_of(block.get("signature")), "anthropic"
+        yield p.ThinkingPart(
+            p.text_of(block.get("thinking")), p.text_of(block.get("signature")), "anthropic"
         )
     elif kind == "redacted_thinking":
-        yield ThinkingPart("", text_of(block.get("data")), "anthropic", redacted=True)
+        yield p.ThinkingPart("", p.text_of(block.get("data")), "anthropic", redacted=True)
     elif kind == "reasoning":
         yield _reasoning(block)
     elif kind in ("function_call", "tool_use", "tool_call"):
-        given = first_of(block, "arguments", "input", "args")
-        id = text_of(first_of(block, "call_id", "id"))
-        yield CallPart(text_of(block.get("name")), given_arguments(given), id)
+        arguments = p.first_of(block, "arguments", "input", "args")
+        id = p.text_of(p.first_of(block, "call_id", "id"))
+        yield p.CallPart(p.text_of(block.get("name")), p.given_arguments(arguments), id)
     elif kind == "custom_tool_call":
-        given, id = text_of(block.get("input")), text_of(block.get("call_id"))
-        yield CallPart(text_of(block.get("name")), given, id, custom=True)
+        input, id = p.text_of(block.get("input")), p.text_of(block.get("call_id"))
+        yield p.CallPart(p.text_of(block.get("name")), input, id, custom=True)
     elif kind in ("function_call_output", "custom_tool_call_output", "tool_result"):
-        told = first_of(block, "output", "content")
-        blocks = read_content(told) if isinstance(told, list) else []
-        id = text_of(first_of(block, "call_id", "tool_use_id"))
+        output = p.first_of(block, "output", "content")
+        blocks = read_content(output) if isinstance(output, list) else []
+        id = p.text_of(p.first_of(block, "call_id", "tool_use_id"))
         failed = block.get("is_error") is True
-        yield ResultPart(result_content(told, blocks), id, text_of(block.get("name")), failed)
+        yield p.ResultPart(
+            p.result_content(output, blocks), id, p.text_of(block.get("name")), failed
+        )
     else:
-        yield OtherPart(kind or "a block without a type")
+        yield p.OtherPart(kind or "a block without a type")
 
 
-def _reasoning(block: Block) -> ThinkingPart:
+def _reasoning(block: Block) -> p.ThinkingPart:
     """An item of Responses, or LangChain's block for any provider's."""
-    said = [text_of(each.get("text")) for each in listed(block.get("summary")) if mapped(each)]
-    said += [text_of(each.get("text")) for each in listed(block.get("content")) if mapped(each)]
-    extras = mapped(block.get("extras"))
-    text = text_of(block.get("reasoning")) or "\n".join(said)
-    hidden = text_of(block.get("encrypted_content"))
-    signed = text_of(extras.get("signature"))
-    provider = text_of(extras.get("provider")) or ("gemini" if signed else "openai")
-    return ThinkingPart(text, hidden or signed, provider, text_of(block.get("id")))
+    thoughts = [
+        p.text_of(each.get("text")) for each in p.listed(block.get("summary")) if p.mapped(each)
+    ]
+    thoughts += [
+        p.text_of(each.get("text")) for each in p.listed(block.get("content")) if p.mapped(each)
+    ]
+    extras = p.mapped(block.get("extras"))
+    text = p.text_of(block.get("reasoning")) or "\n".join(thoughts)
+    hidden = p.text_of(block.get("encrypted_content"))
+    signed = p.text_of(extras.get("signature"))
+    provider = p.text_of(extras.get("provider")) or ("gemini" if signed else "openai")
+    return p.ThinkingPart(text, hidden or signed, provider, p.text_of(block.get("id")))
 
 
-def _media(kind: str, block: Block) -> MediaPart | OtherPart:
-    name = first_of(block, "filename", "title", "name") or mapped(block.get("extras")).get("name")
-    told = text_of(first_of(block, "mime_type", "media_type"))
-    held = first_of(block, "image_url", "input_audio", "file", "source")
+def _media(kind: str, block: Block) -> p.MediaPart | p.OtherPart:
+    name = p.first_of(block, "filename", "title", "name") or p.mapped(block.get("extras")).get(
+        "name"
+    )
+    media_type = p.text_of(p.first_of(block, "mime_type", "media_type"))
+    held = p.first_of(block, "image_url", "input_audio", "file", "source")
     if isinstance(held, str):
-        return media(kind, held, told, name)
+        return p.media(kind, held, media_type, name)
     if isinstance(held, Mapping):
         name = held.get("filename") or name
-        told = told or text_of(held.get("media_type")) or _of_format(held.get("format"))
+        media_type = (
+            media_type or p.text_of(held.get("media_type")) or _of_format(held.get("format"))
+        )
         if held.get("type") == "text":  # a document of Anthropic
-            data = standard_base64(text_of(held.get("data")).encode())
-            return MediaPart(kind, "text/plain", data=data, name=text_of(name))
+            data = p.standard_base64(p.text_of(held.get("data")).encode())
+            return p.MediaPart(kind, "text/plain", data=data, name=p.text_of(name))
         if held.get("type") == "content":
-            return OtherPart("document of blocks")
+            return p.OtherPart("document of blocks")
     block = held if isinstance(held, Mapping) else block
-    if id := text_of(block.get("file_id")):
-        return MediaPart(kind, told, file_id=id, name=text_of(name))
-    address = text_of(first_of(block, "url", "file_url", "image_url", "file_data"))
+    if id := p.text_of(block.get("file_id")):
+        return p.MediaPart(kind, media_type, file_id=id, name=p.text_of(name))
+    address = p.text_of(p.first_of(block, "url", "file_url", "image_url", "file_data"))
     if address.startswith("data:") or (address and "file_data" not in block):
-        return media(kind, address, told, name)
-    data = standard_base64(first_of(block, "data", "base64", "file_data"))
-    kind = kind_of_media(told) if told and kind == "document" else kind
-    return MediaPart(kind, told, data=data, name=text_of(name))
+        return p.media(kind, address, media_type, name)
+    data = p.standard_base64(p.first_of(block, "data", "base64", "file_data"))
+    kind = p.kind_of_media(media_type) if media_type and kind == "document" else kind
+    return p.MediaPart(kind, media_type, data=data, name=p.text_of(name))
 
 
 def _of_format(format: object) -> str:

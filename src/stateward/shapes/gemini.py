@@ -6,27 +6,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from stateward.shapes.parts import (
-    CallPart,
-    DataPart,
-    MediaPart,
-    Message,
-    OtherPart,
-    ResultPart,
-    Said,
-    SaidPart,
-    TextPart,
-    ThinkingPart,
-    arguments_object,
-    first_of,
-    given_arguments,
-    kind_of_media,
-    listed,
-    mapped,
-    plain_text,
-    standard_base64,
-    text_of,
-)
+from stateward.shapes import parts as p
+from stateward.shapes.parts import Message, Part, Speech
 from stateward.shapes.sources import Sources, alternated, what
 
 IDS = re.compile(r".+")
@@ -34,100 +15,102 @@ NAME = "Gemini"
 ROLES = {"model": "assistant", "user": "user", "function": "tool", "system": "system"}
 
 
-def read(content: Message) -> Said:
-    parts = [_part(mapped(part)) for part in listed(content.get("parts"))]
-    role = ROLES.get(text_of(content.get("role")), "user")
-    return Said(role, [part for part in parts if part is not None])
+def read(content: Message) -> Speech:
+    parts = [_part(p.mapped(part)) for part in p.listed(content.get("parts"))]
+    role = ROLES.get(p.text_of(content.get("role")), "user")
+    return Speech(role, [part for part in parts if part is not None])
 
 
-def read_event(event: Message) -> Said:
+def read_event(event: Message) -> Speech:
     """An event of ADK; one that only changes state says nothing."""
-    said = read(dict(mapped(event.get("content"))))
+    speech = read(dict(p.mapped(event.get("content"))))
     if event.get("partial"):
-        return Said("", [])
-    author = text_of(event.get("author"))
-    if author != "user" and said.role == "user" and not _answers(said):
-        said.role = "assistant"
-    return said
+        return Speech("", [])
+    author = p.text_of(event.get("author"))
+    if author != "user" and speech.role == "user" and not _answers(speech):
+        speech.role = "assistant"
+    return speech
 
 
-def _answers(said: Said) -> bool:
-    return any(isinstance(part, ResultPart) for part in said.parts)
+def _answers(speech: Speech) -> bool:
+    return any(isinstance(part, p.ResultPart) for part in speech.parts)
 
 
-def _part(part: Mapping[str, Any]) -> SaidPart | None:
-    signature = standard_base64(first_of(part, "thoughtSignature", "thought_signature") or "")
+def _part(part: Mapping[str, Any]) -> Part | None:
+    signature = p.standard_base64(p.first_of(part, "thoughtSignature", "thought_signature") or "")
     if part.get("thought") and isinstance(part.get("text"), str):
-        return ThinkingPart(part["text"], signature, "gemini")
+        return p.ThinkingPart(part["text"], signature, "gemini")
     if isinstance(part.get("text"), str):
         if signature and not part["text"]:
-            return ThinkingPart("", signature, "gemini", redacted=True)
-        return TextPart(part["text"])
-    call = first_of(part, "functionCall", "function_call")
+            return p.ThinkingPart("", signature, "gemini", redacted=True)
+        return p.TextPart(part["text"])
+    call = p.first_of(part, "functionCall", "function_call")
     if isinstance(call, Mapping):
-        given = given_arguments(call.get("args"))
-        id = text_of(call.get("id"))
-        return CallPart(text_of(call.get("name")), given, id, signature=signature)
-    told = first_of(part, "functionResponse", "function_response")
-    if isinstance(told, Mapping):
-        return _result(told)
-    data = first_of(part, "inlineData", "inline_data")
+        arguments = p.given_arguments(call.get("args"))
+        id = p.text_of(call.get("id"))
+        return p.CallPart(p.text_of(call.get("name")), arguments, id, signature=signature)
+    response = p.first_of(part, "functionResponse", "function_response")
+    if isinstance(response, Mapping):
+        return _result(response)
+    data = p.first_of(part, "inlineData", "inline_data")
     if isinstance(data, Mapping):
-        kind = text_of(first_of(data, "mimeType", "mime_type"))
-        name = text_of(first_of(data, "displayName", "display_name"))
-        held = standard_base64(data.get("data"))
-        return MediaPart(kind_of_media(kind), kind, data=held, name=name)
-    file = first_of(part, "fileData", "file_data")
+        kind = p.text_of(p.first_of(data, "mimeType", "mime_type"))
+        name = p.text_of(p.first_of(data, "displayName", "display_name"))
+        held = p.standard_base64(data.get("data"))
+        return p.MediaPart(p.kind_of_media(kind), kind, data=held, name=name)
+    file = p.first_of(part, "fileData", "file_data")
     if isinstance(file, Mapping):
-        kind = text_of(first_of(file, "mimeType", "mime_type"))
-        url = text_of(first_of(file, "fileUri", "file_uri"))
-        return MediaPart(kind_of_media(kind), kind, url=url)
-    return OtherPart(next(iter(part))) if part else None
+        kind = p.text_of(p.first_of(file, "mimeType", "mime_type"))
+        url = p.text_of(p.first_of(file, "fileUri", "file_uri"))
+        return p.MediaPart(p.kind_of_media(kind), kind, url=url)
+    return p.OtherPart(next(iter(part))) if part else None
 
 
-def _result(told: Mapping[str, Any]) -> ResultPart:
-    """What Google's own code puts a value into is taken off again."""
-    response = told.get("response")
+def _result(block: Mapping[str, Any]) -> p.ResultPart:
+    """Return a result without the object that Google's own code puts a plain value into."""
+    response = block.get("response")
     failed = False
     value: Any = response
     if isinstance(response, dict) and len(response) == 1:
         for name in ("result", "output", "error"):
             if name in response:
                 value, failed = response[name], name == "error"
-    content: list[Any] = [TextPart(value)] if isinstance(value, str) else [DataPart(value)]
+    content: list[Any] = [p.TextPart(value)] if isinstance(value, str) else [p.DataPart(value)]
     if response is None:
         content = []
-    for part in listed(told.get("parts")):
-        held = _part(mapped(part))
-        if isinstance(held, MediaPart):
+    for part in p.listed(block.get("parts")):
+        held = _part(p.mapped(part))
+        if isinstance(held, p.MediaPart):
             content.append(held)
-    return ResultPart(tuple(content), text_of(told.get("id")), text_of(told.get("name")), failed)
+    return p.ResultPart(
+        tuple(content), p.text_of(block.get("id")), p.text_of(block.get("name")), failed
+    )
 
 
-def kept(said: Said) -> Message | None:
-    if said.shape == "gemini":
-        return said.raw
-    if said.shape == "adk" and said.parts:
-        return dict(mapped(said.raw.get("content")))
+def kept(speech: Speech) -> Message | None:
+    if speech.shape == "gemini":
+        return speech.raw
+    if speech.shape == "adk" and speech.parts:
+        return dict(p.mapped(speech.raw.get("content")))
     return None
 
 
-def write(saids: Sequence[Said], sources: Sources) -> list[Message]:
-    return alternated(saids, sources, NAME, ("model", "parts"), _block)
+def write(speeches: Sequence[Speech], sources: Sources) -> list[Message]:
+    return alternated(speeches, sources, NAME, ("model", "parts"), _block)
 
 
-def _block(part: SaidPart, sources: Sources) -> Message | None:
-    if isinstance(part, TextPart):
+def _block(part: Part, sources: Sources) -> Message | None:
+    if isinstance(part, p.TextPart):
         return {"text": part.text} if part.text else None
-    if isinstance(part, CallPart):
+    if isinstance(part, p.CallPart):
         signed = {"thoughtSignature": part.signature} if part.signature else {}
-        call = {"id": part.id, "name": part.name, "args": arguments_object(part)}
+        call = {"id": part.id, "name": part.name, "args": p.arguments_object(part)}
         return {"functionCall": call, **signed}
-    if isinstance(part, ResultPart):
+    if isinstance(part, p.ResultPart):
         return {"functionResponse": _response(part, sources)}
-    if isinstance(part, MediaPart) and (held := _media(part)):
+    if isinstance(part, p.MediaPart) and (held := _media(part)):
         return held
-    if isinstance(part, ThinkingPart):
+    if isinstance(part, p.ThinkingPart):
         own = part.provider == "gemini"
         if part.signature and not own:
             sources.lose(part, "signature", f"{NAME} takes only its own")
@@ -141,30 +124,34 @@ def _block(part: SaidPart, sources: Sources) -> Message | None:
     return None
 
 
-def _response(result: ResultPart, sources: Sources) -> Message:
+def _response(result: p.ResultPart, sources: Sources) -> Message:
     media: list[Message] = []
     data: Any = None
     spoken: list[Any] = []
     for part in result.content:
-        if isinstance(part, DataPart | TextPart):
+        if isinstance(part, p.DataPart | p.TextPart):
             spoken.append(part)
-        elif isinstance(part, MediaPart) and part.data:
+        elif isinstance(part, p.MediaPart) and part.data:
             media.append({"inlineData": {"mimeType": part.media_type, "data": part.data}})
         else:
             sources.lose(result, what(part), f"a result of {NAME} has no part for it")
     only = spoken[0] if len(spoken) == 1 else None
-    data = only.value if isinstance(only, DataPart) else plain_text(spoken)
+    data = only.value if isinstance(only, p.DataPart) else p.plain_text(spoken)
     wrapped = {"error" if result.failed else "result": data}
     whole = isinstance(data, dict) and not result.failed and not _looks_wrapped(data)
-    told: Message = {"id": result.id, "name": result.name, "response": data if whole else wrapped}
-    return told | ({"parts": media} if media else {})
+    response: Message = {
+        "id": result.id,
+        "name": result.name,
+        "response": data if whole else wrapped,
+    }
+    return response | ({"parts": media} if media else {})
 
 
 def _looks_wrapped(data: Mapping[str, Any]) -> bool:
     return len(data) == 1 and not {"result", "output", "error"}.isdisjoint(data)
 
 
-def _media(part: MediaPart) -> Message | None:
+def _media(part: p.MediaPart) -> Message | None:
     if part.data and part.media_type:
         return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
     if part.url:

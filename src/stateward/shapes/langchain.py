@@ -6,27 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from stateward.shapes import parts as p
 from stateward.shapes.blocks import read_content
 from stateward.shapes.openai_chat import read_call
-from stateward.shapes.parts import (
-    CallPart,
-    MediaPart,
-    Message,
-    OtherPart,
-    ResultPart,
-    Said,
-    SaidPart,
-    TextPart,
-    ThinkingPart,
-    arguments_object,
-    calls,
-    listed,
-    mapped,
-    plain_text,
-    result_content,
-    results,
-    text_of,
-)
+from stateward.shapes.parts import Message, Part, Speech
 from stateward.shapes.sources import Sources, what
 
 IDS = re.compile(r".+")
@@ -52,112 +35,113 @@ TYPES = {"user": "human", "assistant": "ai", "system": "system", "developer": "s
 def unwrapped(message: Message) -> tuple[str, Mapping[str, Any]]:
     """The type of a message and its fields, in each way in which LangChain serialises one."""
     if MESSAGE in message:
-        return text_of(message[MESSAGE]), mapped(message.get("data"))
-    kind = text_of(message.get("type"))
+        return p.text_of(message[MESSAGE]), p.mapped(message.get("data"))
+    kind = p.text_of(message.get("type"))
     if kind == "constructor":
-        path = listed(message.get("id"))
-        name = text_of(path[-1]) if path else ""
-        return CLASSES.get(name, ""), mapped(message.get("kwargs"))
+        path = p.listed(message.get("id"))
+        name = p.text_of(path[-1]) if path else ""
+        return CLASSES.get(name, ""), p.mapped(message.get("kwargs"))
     if isinstance(message.get("data"), Mapping):
         return kind, message["data"]
     return kind, message
 
 
-def read(message: Message) -> Said:
+def read(message: Message) -> Speech:
     kind, held = unwrapped(message)
-    role, told = ROLES.get(kind, ""), held.get("content")
-    name = text_of(held.get("name"))
+    role, content = ROLES.get(kind, ""), held.get("content")
+    name = p.text_of(held.get("name"))
     if role == "tool":
-        blocks = read_content(told) if isinstance(told, list) else []
-        id, failed = text_of(held.get("tool_call_id")), held.get("status") == "error"
-        return Said("tool", [ResultPart(result_content(told, blocks), id, name, failed)])
-    parts = read_content(told)
-    extra = mapped(held.get("additional_kwargs"))
-    made = [read_call(call) for call in listed(held.get("tool_calls"))]
-    made += (read_call(call) for call in listed(held.get("invalid_tool_calls")))
+        blocks = read_content(content) if isinstance(content, list) else []
+        id, failed = p.text_of(held.get("tool_call_id")), held.get("status") == "error"
+        return Speech("tool", [p.ResultPart(p.result_content(content, blocks), id, name, failed)])
+    parts = read_content(content)
+    extra = p.mapped(held.get("additional_kwargs"))
+    made = [read_call(call) for call in p.listed(held.get("tool_calls"))]
+    made += (read_call(call) for call in p.listed(held.get("invalid_tool_calls")))
     if role == "assistant" and not made:
-        made = [read_call(call) for call in listed(extra.get("tool_calls"))]
+        made = [read_call(call) for call in p.listed(extra.get("tool_calls"))]
     if made:  # blocks name them a second time
-        said = {call.id for call in made}
-        parts = [p for p in parts if not isinstance(p, CallPart) or p.id not in said]
+        call_ids = {call.id for call in made}
+        parts = [
+            each for each in parts if not isinstance(each, p.CallPart) or each.id not in call_ids
+        ]
     if extra.get("__openai_role__") == "developer":
         role = "developer"
-    return Said(role, [*parts, *made], name)
+    return Speech(role, [*parts, *made], name)
 
 
-def kept(said: Said) -> Message | None:
-    if said.shape != "langchain" or not said.role:
+def kept(speech: Speech) -> Message | None:
+    if speech.shape != "langchain" or not speech.role:
         return None
-    if said.raw.keys() == {"type", "data"}:
-        return said.raw
-    kind, held = unwrapped(said.raw)
+    if speech.raw.keys() == {"type", "data"}:
+        return speech.raw
+    kind, held = unwrapped(speech.raw)
     return {"type": kind, "data": dict(held)}
 
 
-def write(saids: Sequence[Said], sources: Sources) -> list[Message]:
+def write(speeches: Sequence[Speech], sources: Sources) -> list[Message]:
     messages: list[Message] = []
-    for said in saids:
-        if said.role == "tool":
-            messages += (_result(result, sources) for result in results(said.parts))
+    for speech in speeches:
+        if speech.role == "tool":
+            messages += (_result(result, sources) for result in p.results(speech.parts))
             continue
-        own = sources.own(said.parts)
-        messages.append(own if own is not None else _message(said, sources))
+        own = sources.own(speech.parts)
+        messages.append(own if own is not None else _message(speech, sources))
     return messages
 
 
-def _message(said: Said, sources: Sources) -> Message:
-    blocks = [b for part in said.parts if (b := _block(part, sources)) is not None]
+def _message(speech: Speech, sources: Sources) -> Message:
+    blocks = [b for part in speech.parts if (b := _block(part, sources)) is not None]
     only = len(blocks) == 1 and blocks[0]["type"] == "text"
-    kind = TYPES[said.role]
+    kind = TYPES[speech.role]
     data: Message = {"content": blocks[0]["text"] if only else blocks or "", "type": kind}
-    if said.name:
-        data["name"] = said.name
-    if said.role == "developer":
+    if speech.name:
+        data["name"] = speech.name
+    if speech.role == "developer":
         data["additional_kwargs"] = {"__openai_role__": "developer"}
-    if called := calls(said.parts):
-        sources.mark_order(said.parts, NAME)
+    if called := p.calls(speech.parts):
+        sources.mark_order(speech.parts, NAME)
         data["tool_calls"] = [_call(call) for call in called]
     return {"type": kind, "data": data}
 
 
-def _call(call: CallPart) -> Message:
-    return {"name": call.name, "args": arguments_object(call), "id": call.id, "type": "tool_call"}
+def _call(call: p.CallPart) -> Message:
+    return {"name": call.name, "args": p.arguments_object(call), "id": call.id, "type": "tool_call"}
 
 
-def _result(result: ResultPart, sources: Sources) -> Message:
+def _result(result: p.ResultPart, sources: Sources) -> Message:
     own = sources.own([result])
     if own is not None:
         return own
-    content: Any = plain_text(result.content)
-    if any(isinstance(part, MediaPart) for part in result.content):
-        found = ((part, _block(part, sources, result)) for part in result.content)
-        content = [held or {"type": "text", "text": plain_text([p])} for p, held in found]
+    content: Any = p.plain_text(result.content)
+    if any(isinstance(part, p.MediaPart) for part in result.content):
+        blocks = ((part, _block(part, sources, result)) for part in result.content)
+        content = [held or {"type": "text", "text": p.plain_text([each])} for each, held in blocks]
     else:
         for part in result.content:
-            if isinstance(part, OtherPart):
+            if isinstance(part, p.OtherPart):
                 sources.lose(result, what(part), f"a result of {NAME} has no block for it")
     status = "error" if result.failed else "success"
     data = {"content": content, "type": "tool", "tool_call_id": result.id, "status": status}
     return {"type": "tool", "data": data | ({"name": result.name} if result.name else {})}
 
 
-def _block(part: SaidPart, sources: Sources, within: SaidPart | None = None) -> Message | None:
-    if isinstance(part, TextPart):
+def _block(part: Part, sources: Sources, within: Part | None = None) -> Message | None:
+    if isinstance(part, p.TextPart):
         return {"type": "text", "text": part.text}
-    if isinstance(part, MediaPart):
+    if isinstance(part, p.MediaPart):
         return _media(part)
-    if isinstance(part, ThinkingPart):
+    if isinstance(part, p.ThinkingPart):
         return _thinking(part)
-    if isinstance(part, CallPart):
-        if part.signature:
-            sources.lose(part, "signature", f"{NAME} has no place for it")
+    if isinstance(part, p.CallPart):
+        sources.lose_signature(part, NAME)
         return None
-    if isinstance(part, OtherPart):
+    if isinstance(part, p.OtherPart):
         sources.lose(within or part, what(part), f"{NAME} has no block for it")
     return None
 
 
-def _media(part: MediaPart) -> Message:
+def _media(part: p.MediaPart) -> Message:
     kind = {"document": "file"}.get(part.kind, part.kind)
     block: Message = {"type": kind}
     if part.file_id:
@@ -171,7 +155,7 @@ def _media(part: MediaPart) -> Message:
     return block | ({"extras": {"name": part.name}} if part.name else {})
 
 
-def _thinking(part: ThinkingPart) -> Message:
+def _thinking(part: p.ThinkingPart) -> Message:
     if part.provider == "anthropic":
         if part.redacted:
             return {"type": "redacted_thinking", "data": part.signature}
@@ -181,5 +165,5 @@ def _thinking(part: ThinkingPart) -> Message:
         hidden = {"encrypted_content": part.signature} if part.signature else {}
         return {"type": "reasoning", "id": part.id, "summary": summary, **hidden}
     extras = {"signature": part.signature, "provider": part.provider}
-    told = {name: value for name, value in extras.items() if value}
-    return {"type": "reasoning", "reasoning": part.text} | ({"extras": told} if told else {})
+    filled = {name: value for name, value in extras.items() if value}
+    return {"type": "reasoning", "reasoning": part.text} | ({"extras": filled} if filled else {})

@@ -6,21 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from stateward.shapes import parts as p
 from stateward.shapes.blocks import read_block, read_content
-from stateward.shapes.parts import (
-    CallPart,
-    MediaPart,
-    Message,
-    ResultPart,
-    Said,
-    SaidPart,
-    TextPart,
-    ThinkingPart,
-    arguments_text,
-    data_url,
-    plain_text,
-    text_of,
-)
+from stateward.shapes.parts import Message, Part, Speech
 from stateward.shapes.sources import Sources, what
 
 IDS = re.compile(r".{1,64}")
@@ -28,100 +16,101 @@ NAME = "OpenAI Responses"
 PLAIN = frozenset({"role", "content"})
 
 
-def read(message: Message) -> Said:
+def read(message: Message) -> Speech:
     role = message.get("role")
     if isinstance(role, str):
-        return Said(role, read_content(message.get("content")))
+        return Speech(role, read_content(message.get("content")))
     parts = list(read_block(message))
-    answers = isinstance(parts[0], ResultPart) or text_of(message.get("type")).endswith("_output")
-    return Said("tool" if answers else "assistant", parts)
+    answers = isinstance(parts[0], p.ResultPart) or p.text_of(message.get("type")).endswith(
+        "_output"
+    )
+    return Speech("tool" if answers else "assistant", parts)
 
 
-def kept(said: Said) -> Message | None:
-    if said.shape == "openai-responses":
-        return said.raw
-    plain = said.shape == "plain" and said.raw.keys() <= PLAIN
-    return said.raw if plain and isinstance(said.raw["content"], str) else None
+def kept(speech: Speech) -> Message | None:
+    if speech.shape == "openai-responses":
+        return speech.raw
+    plain = speech.shape == "plain" and speech.raw.keys() <= PLAIN
+    return speech.raw if plain and isinstance(speech.raw["content"], str) else None
 
 
-def write(saids: Sequence[Said], sources: Sources) -> list[Message]:
+def write(speeches: Sequence[Speech], sources: Sources) -> list[Message]:
     items: list[Message] = []
-    for said in saids:
-        for parts in sources.by_home(said.parts):
+    for speech in speeches:
+        for parts in sources.by_home(speech.parts):
             own = sources.own(parts)
             if own is not None:
                 items.append(own)
                 continue
             sources.lose_name(parts, NAME)
-            if said.role in ("assistant", "tool"):
+            if speech.role in ("assistant", "tool"):
                 items += (item for part in parts if (item := _item(part, sources)))
-            elif content := _content(said.role, parts, sources):
-                items.append({"role": said.role, "content": content})
+            elif content := _content(speech.role, parts, sources):
+                items.append({"role": speech.role, "content": content})
     return items
 
 
-def _item(part: SaidPart, sources: Sources) -> Message | None:
-    """What the model or a tool made."""
-    if isinstance(part, TextPart) and part.text:
+def _item(part: Part, sources: Sources) -> Message | None:
+    """Return the item for a part that the model or a tool made."""
+    if isinstance(part, p.TextPart) and part.text:
         if part.refusal:
             sources.lose(part, "refusal", f"{NAME} takes it only as it made it: written as text")
         return {"role": "assistant", "content": part.text}
-    if isinstance(part, CallPart):
-        if part.signature:
-            sources.lose(part, "signature", f"{NAME} has no place for it")
+    if isinstance(part, p.CallPart):
+        sources.lose_signature(part, NAME)
         named = {"call_id": part.id, "name": part.name}
         if part.custom:
             return {"type": "custom_tool_call", **named, "input": part.arguments}
-        return {"type": "function_call", **named, "arguments": arguments_text(part)}
-    if isinstance(part, ResultPart):
+        return {"type": "function_call", **named, "arguments": p.arguments_text(part)}
+    if isinstance(part, p.ResultPart):
         if part.failed:
             sources.lose(part, "failure", f"{NAME} has no mark for it: only its text says so")
         output = _output(part, sources)
         return {"type": "function_call_output", "call_id": part.id, "output": output}
-    if isinstance(part, ThinkingPart) and part.provider == "openai" and part.id:
+    if isinstance(part, p.ThinkingPart) and part.provider == "openai" and part.id:
         summary = [{"type": "summary_text", "text": part.text}] if part.text else []
         hidden = {"encrypted_content": part.signature} if part.signature else {}
         return {"type": "reasoning", "id": part.id, "summary": summary, **hidden}
-    if not isinstance(part, TextPart):
+    if not isinstance(part, p.TextPart):
         sources.lose(part, what(part), f"{NAME} has no item for it that it did not make itself")
     return None
 
 
-def _output(result: ResultPart, sources: Sources) -> str | list[Message]:
-    if not any(isinstance(part, MediaPart) for part in result.content):
+def _output(result: p.ResultPart, sources: Sources) -> str | list[Message]:
+    if not any(isinstance(part, p.MediaPart) for part in result.content):
         for part in result.content:
-            if not isinstance(part, TextPart) and not plain_text([part]):
+            if not isinstance(part, p.TextPart) and not p.plain_text([part]):
                 sources.lose(result, what(part), f"a result of {NAME} has no place for it")
-        return plain_text(result.content)
-    found: list[Message] = []
+        return p.plain_text(result.content)
+    blocks: list[Message] = []
     for part in result.content:
-        held = _input(part) if isinstance(part, MediaPart) else None
+        held = _input(part) if isinstance(part, p.MediaPart) else None
         if held is not None:
-            found.append(held)
-        elif text := plain_text([part]):
-            found.append({"type": "input_text", "text": text})
+            blocks.append(held)
+        elif text := p.plain_text([part]):
+            blocks.append({"type": "input_text", "text": text})
         else:
             sources.lose(result, what(part), f"a result of {NAME} has no place for it")
-    return found
+    return blocks
 
 
-def _content(role: str, parts: Sequence[SaidPart], sources: Sources) -> Any:
-    if all(isinstance(part, TextPart) for part in parts) and len(parts) == 1:
-        return plain_text(parts)
-    found: list[Message] = []
+def _content(role: str, parts: Sequence[Part], sources: Sources) -> Any:
+    if all(isinstance(part, p.TextPart) for part in parts) and len(parts) == 1:
+        return p.plain_text(parts)
+    blocks: list[Message] = []
     for part in parts:
-        if isinstance(part, TextPart):
-            found.append({"type": "input_text", "text": part.text})
-        elif isinstance(part, MediaPart) and role == "user" and (held := _input(part)):
-            found.append(held)
+        if isinstance(part, p.TextPart):
+            blocks.append({"type": "input_text", "text": part.text})
+        elif isinstance(part, p.MediaPart) and role == "user" and (held := _input(part)):
+            blocks.append(held)
         else:
             sources.lose(part, what(part), f"{NAME} has no place for it in a message of this role")
-    return found
+    return blocks
 
 
-def _input(part: MediaPart) -> Message | None:
+def _input(part: p.MediaPart) -> Message | None:
     if part.kind == "image":
-        place = {"file_id": part.file_id} if part.file_id else {"image_url": data_url(part)}
+        place = {"file_id": part.file_id} if part.file_id else {"image_url": p.data_url(part)}
         return {"type": "input_image", "detail": "auto", **place}
     if part.kind == "document":
         if part.file_id:
@@ -129,5 +118,5 @@ def _input(part: MediaPart) -> Message | None:
         if part.url:
             return {"type": "input_file", "file_url": part.url}
         named = {"filename": part.name or "document"}
-        return {"type": "input_file", **named, "file_data": data_url(part)}
+        return {"type": "input_file", **named, "file_data": p.data_url(part)}
     return None

@@ -10,24 +10,24 @@ from re import Pattern
 
 from msgspec.structs import replace
 
-from stateward.shapes.parts import CallPart, ResultPart, Said, SaidPart, TextPart, ThinkingPart
+from stateward.shapes.parts import CallPart, Part, ResultPart, Speech, TextPart, ThinkingPart
 from stateward.shapes.sources import Sources, what
 
 ITEMS = "openai-responses"  # one answer of the model is several items
 
 
-def paired(saids: Sequence[Said], sources: Sources, ids: Pattern[str]) -> list[Said]:
+def paired(speeches: Sequence[Speech], sources: Sources, ids: Pattern[str]) -> list[Speech]:
     """Messages in which the results of a call follow it, and nothing is unpaired.
 
     Calls at the very end whose results are still to come stay. `ids` is what the target takes for
     an id; another id becomes its digest.
     """
-    turns = _merged([said for said in saids if said.parts])
+    turns = _merged([speech for speech in speeches if speech.parts])
     open_calls: dict[str, tuple[int, int]] = {}  # turn and place, by id
-    known: dict[str, str] = {}  # ids of calls, by their digest: another target may have used that
+    ids_by_digest: dict[str, str] = {}  # of calls: another target may have used the digest
     made_ids = MadeIds()
     unnamed: dict[str, deque[str]] = {}  # ids that were made, by the tool's name
-    answers: dict[int, list[SaidPart]] = {}  # by the turn that calls, in the order they came
+    answers: dict[int, list[Part]] = {}  # by the turn that calls, in the order they came
     answered: set[tuple[int, int]] = set()
     for at, turn in enumerate(turns):
         for place, part in enumerate(turn.parts):
@@ -38,12 +38,12 @@ def paired(saids: Sequence[Said], sources: Sources, ids: Pattern[str]) -> list[S
                     unnamed.setdefault(part.name, deque()).append(id)
                 made_ids.taken.add(id)
                 open_calls[id] = (at, place)
-                known[digest(id)] = id
+                ids_by_digest[digest(id)] = id
                 turn.parts[place] = sources.exchange(part, replace(part, id=id))
             elif isinstance(part, ResultPart):
                 made = unnamed.get(part.name)
                 id = part.id or (made.popleft() if made else "")
-                id = id if id in open_calls else known.get(id, id)
+                id = id if id in open_calls else ids_by_digest.get(id, id)
                 where = open_calls.pop(id, None)
                 if where is None:
                     why = "its call is not in the conversation, or was answered before"
@@ -55,9 +55,9 @@ def paired(saids: Sequence[Said], sources: Sources, ids: Pattern[str]) -> list[S
                 answers.setdefault(where[0], []).append(sources.exchange(part, answer))
                 answered.add(where)
     ended = _end(turns)
-    found: list[Said] = []
+    messages: list[Speech] = []
     for at, turn in enumerate(turns):
-        parts: list[SaidPart] = []
+        parts: list[Part] = []
         for place, part in enumerate(turn.parts):
             if isinstance(part, ResultPart):
                 continue  # it stands behind its call
@@ -70,28 +70,28 @@ def paired(saids: Sequence[Said], sources: Sources, ids: Pattern[str]) -> list[S
                 continue
             parts.append(_fitted(part, sources, ids))
         if parts:
-            found.append(replace(turn, parts=parts))
+            messages.append(replace(turn, parts=parts))
         if at in answers:
-            found.append(Said("tool", [_fitted(part, sources, ids) for part in answers[at]]))
-    return found
+            messages.append(Speech("tool", [_fitted(part, sources, ids) for part in answers[at]]))
+    return messages
 
 
-def _merged(saids: Sequence[Said]) -> list[Said]:
+def _merged(speeches: Sequence[Speech]) -> list[Speech]:
     """One message for each answer of the model, also where its shape cuts answers into pieces."""
-    found: list[Said] = []
+    answers: list[Speech] = []
     only_words = False  # in the last one found
-    for said in saids:
-        words = all(isinstance(part, TextPart) for part in said.parts)
-        if found and _belong(found[-1], said, only_words and words):
-            found[-1].parts.extend(said.parts)
+    for message in speeches:
+        words = all(isinstance(part, TextPart) for part in message.parts)
+        if answers and _belong(answers[-1], message, only_words and words):
+            answers[-1].parts.extend(message.parts)
             only_words = only_words and words
         else:
-            found.append(replace(said, parts=list(said.parts)))
+            answers.append(replace(message, parts=list(message.parts)))
             only_words = words
-    return found
+    return answers
 
 
-def _belong(one: Said, other: Said, only_words: bool) -> bool:
+def _belong(one: Speech, other: Speech, only_words: bool) -> bool:
     if not one.role == other.role == "assistant":
         return False
     if one.turn and one.turn == other.turn:
@@ -107,7 +107,7 @@ class MadeIds:
         self._equal: Counter[str] = Counter()
 
     def make(self, part: CallPart, place: int) -> str:
-        """The same in every window of a conversation: from what is called, and where it stands."""
+        """Return an id made of the call and its place, so that it is equal in every window."""
         called = json.dumps([place, part.name, part.arguments], sort_keys=True, default=str)
         while True:
             self._equal[called] += 1
@@ -122,7 +122,7 @@ def digest(id: str) -> str:
     return "call_" + blake2b(id.encode("utf-8", "replace"), digest_size=12).hexdigest()
 
 
-def _fitted(part: SaidPart, sources: Sources, ids: Pattern[str]) -> SaidPart:
+def _fitted(part: Part, sources: Sources, ids: Pattern[str]) -> Part:
     if not isinstance(part, CallPart | ResultPart) or ids.fullmatch(part.id):
         return part
     if isinstance(part, CallPart):
@@ -130,7 +130,7 @@ def _fitted(part: SaidPart, sources: Sources, ids: Pattern[str]) -> SaidPart:
     return sources.exchange(part, replace(part, id=digest(part.id)), altered=True)
 
 
-def _end(turns: Sequence[Said]) -> int:
+def _end(turns: Sequence[Speech]) -> int:
     """The first turn after which nothing came but results: its calls may still be answered."""
     at = len(turns)
     while at and all(isinstance(part, ResultPart) for part in turns[at - 1].parts):

@@ -1,4 +1,4 @@
-"""The neutral form between all shapes: who speaks, and the parts of what is said."""
+"""The neutral form between all shapes: a message's role and its parts."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from msgspec import Struct
 
 Message = dict[str, Any]
 
-INVALID = "INVALID_JSON"  # names arguments that are no JSON object, where a target wants one
-INPUT = "input"  # names the text of a custom tool call, where a target has only arguments
+INVALID = "INVALID_JSON"  # key of arguments that are no JSON object, where the target wants one
+INPUT = "input"  # key of a custom tool call's text, where the target has only arguments
 
 
 class TextPart(Struct, frozen=True):
@@ -46,19 +46,19 @@ class CallPart(Struct, frozen=True):
 
 
 class DataPart(Struct, frozen=True):
-    """What a tool answered as JSON."""
+    """A tool's answer as JSON."""
 
     value: Any
 
 
 class OtherPart(Struct, frozen=True):
-    """What only its own shape knows, e.g. a search that the provider itself has made."""
+    """Content that only its own shape has, e.g. a search that the provider itself has made."""
 
     kind: str
 
 
 class ResultPart(Struct, frozen=True):
-    """What a tool answered."""
+    """The answer of a tool."""
 
     content: tuple[TextPart | MediaPart | DataPart | OtherPart, ...]
     id: str = ""
@@ -67,7 +67,7 @@ class ResultPart(Struct, frozen=True):
 
 
 class ThinkingPart(Struct, frozen=True):
-    """What the model thought; `signature` is what its provider wants back with it."""
+    """A thought of the model; its provider wants the `signature` back with it."""
 
     text: str
     signature: str = ""
@@ -76,17 +76,17 @@ class ThinkingPart(Struct, frozen=True):
     redacted: bool = False  # there is only the signature
 
 
-SaidPart = TextPart | MediaPart | CallPart | DataPart | OtherPart | ResultPart | ThinkingPart
+Part = TextPart | MediaPart | CallPart | DataPart | OtherPart | ResultPart | ThinkingPart
 
 
-class Said(Struct):
+class Speech(Struct):
     """A message: `role` is system, developer, user, assistant or tool.
 
     Messages of the assistant with the same `turn` were one answer of the model.
     """
 
     role: str
-    parts: list[SaidPart]
+    parts: list[Part]
     name: str = ""
     turn: str = ""
     shape: str = ""
@@ -130,8 +130,8 @@ def media(kind: str, url: object, media_type: object = "", name: object = "") ->
     if not address.startswith("data:"):
         return MediaPart(kind, text_of(media_type), url=address, name=text_of(name))
     head, _, data = address.removeprefix("data:").partition(",")
-    told = head.split(";", 1)[0]
-    return MediaPart(kind, text_of(media_type) or told, data=data, name=text_of(name))
+    stated_type = head.split(";", 1)[0]
+    return MediaPart(kind, text_of(media_type) or stated_type, data=data, name=text_of(name))
 
 
 def kind_of_media(media_type: str) -> str:
@@ -167,18 +167,18 @@ def arguments_text(call: CallPart) -> str:
 
 def arguments_object(call: CallPart) -> dict[str, Any]:
     """The arguments as an object; what is none is named as such."""
-    given = call.arguments
+    arguments = call.arguments
     if call.custom:
-        return {INPUT: given}
-    if isinstance(given, str):
-        given = parsed(given) if given.strip() else {}
-    if isinstance(given, dict):
-        return given
-    return {} if given is None else {INVALID: call.arguments}
+        return {INPUT: arguments}
+    if isinstance(arguments, str):
+        arguments = parsed(arguments) if arguments.strip() else {}
+    if isinstance(arguments, dict):
+        return arguments
+    return {} if arguments is None else {INVALID: call.arguments}
 
 
 def parsed(text: str) -> Any:
-    """What a JSON text says; the text if it is none."""
+    """Return the value of a JSON text, or the text if it is no JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -192,31 +192,27 @@ def given_arguments(value: object) -> Any:
     return {} if value is None else value
 
 
-def plain_text(parts: Iterable[SaidPart]) -> str:
-    """What a text can hold of a result: words, and data as JSON."""
-    said = []
+def plain_text(parts: Iterable[Part]) -> str:
+    """Return the parts of a result that a text can hold: words, and data as JSON."""
+    lines = []
     for part in parts:
         if isinstance(part, TextPart):
-            said.append(part.text)
+            lines.append(part.text)
         elif isinstance(part, DataPart):
-            said.append(json.dumps(part.value, ensure_ascii=False))
-    return "\n".join(said)
+            lines.append(json.dumps(part.value, ensure_ascii=False))
+    return "\n".join(lines)
 
 
-def texts(parts: Iterable[SaidPart]) -> list[TextPart]:
-    return [part for part in parts if isinstance(part, TextPart)]
-
-
-def calls(parts: Iterable[SaidPart]) -> list[CallPart]:
+def calls(parts: Iterable[Part]) -> list[CallPart]:
     return [part for part in parts if isinstance(part, CallPart)]
 
 
-def results(parts: Iterable[SaidPart]) -> list[ResultPart]:
+def results(parts: Iterable[Part]) -> list[ResultPart]:
     return [part for part in parts if isinstance(part, ResultPart)]
 
 
-def result_content(value: object, blocks: Sequence[SaidPart] = ()) -> tuple[Any, ...]:
-    """What a tool answered: a text, blocks that were read already, or any JSON."""
+def result_content(value: object, blocks: Sequence[Part] = ()) -> tuple[Any, ...]:
+    """Return the parts of a tool's answer: a text, blocks that were read already, or any JSON."""
     if blocks:
         held = TextPart | MediaPart | DataPart | OtherPart
         return tuple(part for part in blocks if isinstance(part, held))

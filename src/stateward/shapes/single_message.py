@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from stateward.shapes import READERS, ROLES, shape_of
 from stateward.shapes.openai_responses import IDS, write
 from stateward.shapes.pairs import digest
-from stateward.shapes.parts import CallPart, Message, ResultPart, Said, SaidPart
+from stateward.shapes.parts import CallPart, Message, Part, ResultPart, Speech
 from stateward.shapes.sources import Sources
 
 
@@ -22,20 +22,20 @@ def items_alone(message: Message) -> list[Message] | None:
     shape = shape_of(message)
     if shape is None:
         return None
-    found = READERS[shape](message)
-    saids = []
-    for said in found if isinstance(found, list) else [found]:
-        role = ROLES.get(said.role)
-        if role is None and said.parts:
+    read = READERS[shape](message)
+    speeches = []
+    for speech in read if isinstance(read, list) else [read]:
+        role = ROLES.get(speech.role)
+        if role is None and speech.parts:
             return None
-        named = (_named(part) for part in said.parts)
+        named = (_named(part) for part in speech.parts)
         for results, parts in groupby(named, lambda part: isinstance(part, ResultPart)):
             speaker = "tool" if results else role or ""
-            saids.append(Said(speaker, list(parts), said.name, said.turn, shape, message))
-    return write(saids, Sources([saids], [None]))
+            speeches.append(Speech(speaker, list(parts), speech.name, speech.turn, shape, message))
+    return write(speeches, Sources([speeches], [None]))
 
 
-def _named(part: SaidPart) -> SaidPart:
+def _named(part: Part) -> Part:
     """A call, or its result, with an id that OpenAI takes; Gemini's may have a name alone."""
     if not isinstance(part, CallPart | ResultPart):
         return part

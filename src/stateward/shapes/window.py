@@ -1,11 +1,11 @@
-"""What a thread gives a prompt, in another shape."""
+"""The window of a thread in another shape."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from stateward.records import Window
 from stateward.shapes import Shape, Translation, translate
+from stateward.state.window_record import Window
 
 
 def translated(window: Window, shape: Shape) -> Translation:

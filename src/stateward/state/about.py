@@ -1,4 +1,4 @@
-"""A conversation's title and labels: what a list of conversations shows of each. No I/O here."""
+"""A conversation's title and labels, as lists of conversations show them. No I/O."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from stateward.codec import Limits, check_id, decode, encode, encode_document, s
 from stateward.errors import InvalidInput
 from stateward.ops import Found
 
-ABOUT = "about"  # the document that has them
-VARS = "vars"  # the one that has its variables
-MOST_BYTES = 4096  # of it, so that fifty of them are read as quickly as one window
+ABOUT = "about"  # the document with title and labels
+VARS = "vars"  # the document with the variables
+MOST_BYTES = 4096  # of `ABOUT`, so that fifty of them are read as quickly as one window
 
 Labels = Mapping[str, str]
 
 
 def checked(title: str | None, labels: Mapping[str, str | None] | None) -> None:
-    """Refuse what is no title, or no labels."""
+    """Raise `InvalidInput` for an invalid title or invalid labels."""
     if title is not None and not isinstance(title, str):
         raise InvalidInput(f"a title is text, not {shown(title)}")
     if labels is None:
@@ -40,7 +40,7 @@ def described(
     labels: Mapping[str, str | None] | None,
     limits: Limits,
 ) -> str:
-    """The document with a new title ("": none) and with labels added, changed or removed (None)."""
+    """Return the document with a new title ("": none) and labels set or removed (None)."""
     merged = {**about.get("labels", {}), **(labels or {})}
     new = {
         **about,
@@ -57,42 +57,42 @@ def described(
 
 
 def archived(about: Mapping[str, Any], pinned_before: bool) -> str:
-    """The document of a thread that is archived from now on."""
+    """Return the document of a thread that is being archived."""
     new = {"title": None, "labels": {}, **about}
     return encode({**new, "archived": True, "pinned_before": pinned_before}, "what it is")
 
 
 def unarchived(about: Mapping[str, Any]) -> str:
-    """The document of one that is not any more."""
+    """Return the document of a thread that is taken out of the archive."""
     gone = ("archived", "pinned_before")
     return encode({name: value for name, value in about.items() if name not in gone}, "what it is")
 
 
-def title_and_labels(found: Found) -> tuple[str | None, dict[str, str]]:
-    """Those of a thread as listed."""
-    value = found.documents.get(ABOUT)
+def title_and_labels(thread: Found) -> tuple[str | None, dict[str, str]]:
+    """Return the title and the labels of a thread as listed."""
+    value = thread.documents.get(ABOUT)
     if value is None:
         return None, {}
     about = decode(value.json)
     return about["title"], about["labels"]
 
 
-def is_archived(found: Found) -> bool:
-    """Whether a thread as listed is."""
-    value = found.documents.get(ABOUT)
+def is_archived(thread: Found) -> bool:
+    """Return whether a thread as listed is archived."""
+    value = thread.documents.get(ABOUT)
     return value is not None and decode(value.json).get("archived", False)
 
 
 def shown_in(labels: Labels | None, which: bool | None) -> Callable[[Found], bool]:
-    """Whether a thread has all of these labels, and is archived or not (None: either)."""
+    """Return a filter for threads with all these labels, archived or not (None: either)."""
     checked(None, labels)
     if which is not None and type(which) is not bool:
         raise InvalidInput(f"archived= is True, False or None for all, not {shown(which)}")
     wanted = dict(labels or {})
 
-    def is_wanted(found: Found) -> bool:
-        if which is not None and is_archived(found) is not which:
+    def is_wanted(thread: Found) -> bool:
+        if which is not None and is_archived(thread) is not which:
             return False
-        return not wanted or wanted.items() <= title_and_labels(found)[1].items()
+        return not wanted or wanted.items() <= title_and_labels(thread)[1].items()
 
     return is_wanted

@@ -1,7 +1,7 @@
-"""The reports of audits, kept in a store for whoever looks later.
+"""Audit reports, stored for later readers.
 
-One entity each: a document that says in short what was found, and a log that has the report, in
-pieces. What a report says is the audit's business: here it is bytes.
+Each report is one entity: a document that summarizes the findings, and a log with the report in
+pieces. This module treats the report as bytes.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from stateward.state.refusals import stored
 from stateward.state.scope import Scope
 
 LARGEST = 8 << 20  # bytes of a report
-PIECE = 192 << 10  # bytes of an entry, before they are text
-RETAIN = 400 * 86_400.0  # seconds: so that there is one of a year ago
-MOST = 100  # that are listed
+PIECE = 192 << 10  # bytes of an entry, before base64
+RETAIN = 400 * 86_400.0  # seconds: a report of a year ago is still there
+MOST = 100  # reports in a listing
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(AuditInfo, strict=False).decode
@@ -49,14 +49,9 @@ class Audits:
         packed = zlib.compress(report)
         pieces = [packed[at : at + PIECE] for at in range(0, len(packed), PIECE)]
         bodies = tuple(f'"{b64encode(piece).decode()}"' for piece in pieces)
-        said = _encode(replace(info, bytes=len(report))).decode()
-        commit = Commit(
-            entity,
-            self._scope.world.new_op(),
-            (Append(bodies), Put(AUDIT, said)),
-            (Absent(),),
-            retain=RETAIN,
-        )
+        summary = Put(AUDIT, _encode(replace(info, bytes=len(report))).decode())
+        writes = (Append(bodies), summary)
+        commit = Commit(entity, self._scope.world.new_op(), writes, (Absent(),), retain=RETAIN)
         (outcome,) = await self._scope.execute((commit,))
         if not isinstance(outcome, Conflict):
             stored(outcome, entity)
@@ -67,14 +62,14 @@ class Audits:
         op = List(self._scope.namespace, AUDIT, reverse=True, documents=(AUDIT,), limit=limit)
         (listed,) = await self._scope.execute((op,))
         assert isinstance(listed, Listed)
-        found = []
+        reports = []
         for each in listed.entities:
             try:
                 info = _decode(each.documents[AUDIT].json)
-            except (KeyError, msgspec.MsgspecError):  # of a release that writes it otherwise
+            except (KeyError, msgspec.MsgspecError):  # written by another release
                 info = AuditInfo(each.entity.id)
-            found.append(replace(info, id=each.entity.id, kept_at=moment(each.head.created)))
-        return found
+            reports.append(replace(info, id=each.entity.id, kept_at=moment(each.head.created)))
+        return reports
 
     async def get(self, id: str) -> KeptAudit | None:
         """Return one report in full; None if there is none with that id, or it cannot be read."""

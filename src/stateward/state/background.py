@@ -1,4 +1,4 @@
-"""Work that outlives its caller: what must be finished, and what nobody waits for."""
+"""Background work: what must be finished although its caller is gone, and what may be dropped."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Background:
-    """What one scope has under way beside its callers."""
+    """The background work of one scope."""
 
     def __init__(self) -> None:
         self._must_finish: set[asyncio.Task[Any]] = set()  # async only
@@ -22,16 +22,16 @@ class Background:
 
     # async only: begin
     def must_finish(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Work that has to be done though its caller may be gone; `finish` waits for it."""
+        """Start work that must be done even if its caller is gone; `finish` waits for it."""
         task = asyncio.get_running_loop().create_task(work)
         self._must_finish.add(task)
         task.add_done_callback(self._must_finish.discard)
         return task
 
     async def awaited(self, work: Coroutine[Any, Any, T]) -> T:
-        """Work that its caller awaits, and sees to if it is cancelled; `finish` waits for it too.
+        """Await work whose caller handles its own cancellation; `finish` waits for it, too.
 
-        A task for each would cost the event loop three turns.
+        A task for each would cost the event loop three iterations.
         """
         self._awaited += 1
         try:
@@ -44,7 +44,7 @@ class Background:
     # async only: end
 
     def start(self, work: Callable[[], Coroutine[Any, Any, Any]], name: Any) -> None:
-        """Work that nobody waits for, unless some of that name is under way here."""
+        """Start work that no caller waits for, unless work of that name is running."""
         if name in self._unawaited:
             return
         # async only: begin
@@ -64,7 +64,7 @@ class Background:
     # sync only:         self._unawaited.pop(name, None)
 
     async def finish(self) -> None:
-        """Cancel what nobody waits for (or wait a little, blocking), then wait for the rest."""
+        """Cancel work that no caller waits for (blocking: wait briefly), then wait for the rest."""
         for task in list(self._unawaited.values()):
             # async only: begin
             task.cancel()

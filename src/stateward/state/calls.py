@@ -1,4 +1,4 @@
-"""The user's own functions, called in either colour."""
+"""Calls of the user's own functions, async or not."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from stateward.state.work import ENDS, holds
 
 
 async def awaited(result: Any) -> Any:
-    """What a function of the user's returned, awaited if it is to be awaited."""
+    """Return what a function of the user's returned, awaited if it is awaitable."""
     if inspect.isawaitable(result):  # async only
         return await result  # async only
     return result
 
 
 async def called(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """What a function of the user's gives, whether it is to be awaited or not."""
+    """Call a function of the user's and return its result, awaited if it is awaitable."""
     return await awaited(function(*args, **kwargs))
 
 
 async def apart(function: Callable[..., Any], *args: Any) -> Any:
-    """The same in a task of its own: what it does to its task is not done to ours."""
+    """Call a function in a task of its own, so that it cannot cancel the calling task."""
     return await asyncio.create_task(called(function, *args))  # async only
     # sync only: return called(function, *args)
 
 
 def cancellations(of: Any = None) -> int:
-    """How often this task, or the current one, was cancelled and that was not taken back.
+    """Return how many cancellations of this task, or the current one, were not taken back.
 
-    Only a difference says something: a `TaskGroup` in which a task fails does not always take back
-    what it has done to the task around it.
+    Only a difference of two counts is meaningful: a `TaskGroup` in which a task fails does not
+    always take back its cancellation of the task around it.
     """
     # async only: begin
     task = asyncio.current_task() if of is None else of
@@ -43,9 +43,9 @@ def cancellations(of: Any = None) -> int:
 
 
 def interrupted(error: BaseException, before: int = 0) -> bool:
-    """Whether it was not the work's own doing: somebody ends this process, or this call."""
+    """Return whether the error came from outside: this process, or this call, is being ended."""
     # async only: begin
     if isinstance(error, asyncio.CancelledError):
-        return cancellations() > before  # else a task of its own was cancelled
+        return cancellations() > before  # else a task within was cancelled
     # async only: end
     return holds(error, ENDS)

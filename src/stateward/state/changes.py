@@ -1,4 +1,4 @@
-"""What changed since: the entities of a namespace that were touched, at least once each."""
+"""The change feed of a namespace: each entity that was touched, at least once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def changes_after(
     wait: bool,
     poll: float,
 ) -> AsyncIterator[EntityChange]:
-    """Look after look; a page of every kind is one round trip."""
+    """Yield changes look by look; one page of every kind is one round trip."""
     chosen, cursors = chosen_kinds(kinds), cursors_of(after)
     feeds = {
         kind: (scope, KindFeed(scope.namespace, kind, cursors.get(kind)))
@@ -36,13 +36,12 @@ async def changes_after(
     world = next(iter(feeds.values()))[0].world
     while True:
         while looking := [(scope, feed) for scope, feed in feeds.values() if feed.looking]:
-            # What lies between is told again after a resumption: a page is told as a whole.
+            # A feed resumed within a page repeats it, so only its last change has a new cursor.
             before = _cursor(cursors, feeds)
             fresh = await _page(layered, looking)
-            for found in fresh[:-1]:
-                yield _change(found, before)
-            for found in fresh[-1:]:
-                yield _change(found, _cursor(cursors, feeds))
+            for number, touched in enumerate(fresh, 1):
+                is_last = number == len(fresh)
+                yield _change(touched, _cursor(cursors, feeds) if is_last else before)
         if not wait:
             return
         await world.pause(poll)
@@ -51,23 +50,23 @@ async def changes_after(
 
 
 async def _page(layered: Layered, looking: list[tuple[Scope, KindFeed]]) -> list[Found]:
-    """The next page of each kind: what of it was not told yet, in the order of the touches."""
+    """Return what was not reported yet of the next page of each kind, in order of the touches."""
     asked = [(scope, feed.listing()) for scope, feed in looking]
     fresh: list[Found] = []
     for (_, feed), listed in zip(looking, await layered.execute(asked), strict=True):
         assert isinstance(listed, Listed)
         fresh += feed.take(listed)
-    fresh.sort(key=lambda found: found.head.updated)
+    fresh.sort(key=lambda touched: touched.head.updated)
     return fresh
 
 
 def _cursor(cursors: dict[str, KindCursor], feeds: dict[str, tuple[Scope, KindFeed]]) -> str:
-    """Also of the kinds that another call has asked for."""
+    """Return the cursor, which also covers the kinds that only other calls have requested."""
     return cursor_text({**cursors, **{kind: feed.cursor for kind, (_, feed) in feeds.items()}})
 
 
-def _change(found: Found, cursor: str) -> EntityChange:
-    entity, head = found.entity, found.head
+def _change(touched: Found, cursor: str) -> EntityChange:
+    entity, head = touched.entity, touched.head
     owner = head.owner or None
     at = moment(head.updated)
     return EntityChange(entity.kind, entity.id, owner, head.version, head.commits, at, cursor)

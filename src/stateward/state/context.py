@@ -1,4 +1,4 @@
-"""What a prompt needs of a user at once: a window of the thread, what is known, work under way."""
+"""The context for a prompt: a window of the thread, the user's documents and active workflows."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.window import Bounds
 from stateward.kinds import THREAD, USER, WORKFLOW
 from stateward.ops import Entity, Fetch, Fetched, List, Listed
-from stateward.records import Context
-from stateward.state.documents import document
 from stateward.state.layered import Layered
-from stateward.state.run_record import READING, workflow_info
 from stateward.state.scope import Scope
+from stateward.state.stored_document import document
+from stateward.state.window_record import Context
 from stateward.state.window_request import WindowRequest
 from stateward.state.windows import Changed, answer, questions, read_window
+from stateward.state.workflow_record import READING, workflow_info
 
 
 async def read_context(
@@ -25,7 +25,7 @@ async def read_context(
     compaction: Compaction | None,
     entries: bool,
 ) -> Context:
-    """All of it in one round trip to each engine, whatever the length of the history.
+    """Read the context in one round trip to each engine, whatever the length of the history.
 
     `scopes` are those of threads, of users and of workflows.
     """
@@ -33,23 +33,23 @@ async def read_context(
     threads, users, work = scopes
     if compaction is not None:
         check_compaction(compaction, None, None, bounds.exact)
-    entity, known = threads.entity(THREAD, thread), Entity(users.namespace, USER, user)
+    entity, owner = threads.entity(THREAD, thread), Entity(users.namespace, USER, user)
     wanted = WindowRequest(entity, user, bounds, compaction=compaction, entries=entries)
     active = List(work.namespace, kind=WORKFLOW, owner=user, status="active", documents=READING)
     asked = questions(threads, wanted, at_once=True)
-    everything = Fetch(known, user, all_documents=True)
+    everything = Fetch(owner, user, all_documents=True)
     if threads is users is work:
         outcomes = await threads.execute((*asked, everything, active))
     else:
         outcomes = await layered.execute(
             (*((threads, fetch) for fetch in asked), (users, everything), (work, active))
         )
-    kept, listed = outcomes[-2:]
+    memory, listed = outcomes[-2:]
     assert type(listed) is Listed
     try:
         window = await answer(threads, wanted, outcomes[:-2])
     except Changed:
         window = await read_window(threads, wanted)
-    assert type(kept) is Fetched
-    documents = {name: document(value) for name, value in kept.documents.items()}
-    return Context(window, documents, [workflow_info(found) for found in listed.entities], user)
+    assert type(memory) is Fetched
+    documents = {name: document(value) for name, value in memory.documents.items()}
+    return Context(window, documents, [workflow_info(each) for each in listed.entities], user)

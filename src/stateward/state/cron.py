@@ -16,10 +16,10 @@ HOUR = 3600.0
 class Cron:
     """The ticks of one expression, as seconds since 1970.
 
-    Where clocks are put forward or back it does as Debian's cron does. A tick at a fixed time that
-    is skipped comes as soon as the clocks have been put forward; one whose time comes twice comes
-    the first time. With a `*` for the minute or the hour it follows real time: no tick of an hour
-    that is left out, and those of an hour that is repeated twice.
+    Daylight saving is handled as in Debian's cron. A tick at a fixed time that is skipped comes as
+    soon as the clocks have been put forward; a tick whose time occurs twice comes the first time.
+    With a `*` for the minute or the hour ticks follow real time: none in an hour that is skipped,
+    and two sets in an hour that is repeated.
     """
 
     def __init__(self, expression: str, zone: str) -> None:
@@ -33,39 +33,38 @@ class Cron:
         except self._parser.CronSimError as error:
             raise InvalidInput(
                 f"{expression!r} is not a cron expression ({str(error).lower()}): it has the "
-                "fields "
-                "minute, hour, day of month, month and day of week, e.g. '0 3 * * 1-5'"
+                "fields minute, hour, day of month, month and day of week, e.g. '0 3 * * 1-5'"
             ) from error
 
     def ticks(self, after: float) -> Iterator[float]:
-        """All ticks after a moment, soonest first."""
+        """Yield all ticks after a moment, soonest first."""
         beginning = datetime.fromtimestamp(after, self._zone)
         for tick in self._parser.CronSim(self._expression, beginning):
             seconds = tick.timestamp()
-            if seconds > after:  # one whose time comes twice is not given twice
+            if seconds > after:  # a time that occurs twice is yielded once
                 yield seconds
                 after = seconds
 
     def after(self, moment: float) -> float:
-        """The next tick."""
+        """Return the next tick."""
         for tick in self.ticks(moment):
             return tick
         raise InvalidInput(f"the cron expression {self._expression!r} has no tick in 50 years")
 
     def newest(self, count: int, after: float, before: float) -> list[float]:
-        """The last so many ticks between two moments; reads few more than that."""
+        """Return the last `count` ticks between two moments, without computing many more."""
         span = HOUR
         while True:
             begin = max(after, before - span)
             between = takewhile(lambda tick: tick < before, self.ticks(begin))
-            found = deque(between, maxlen=count)
-            if len(found) == count or begin == after:
-                return list(found)
+            newest = deque(between, maxlen=count)
+            if len(newest) == count or begin == after:
+                return list(newest)
             span *= 4
 
 
 def zone_of(name: str) -> tzinfo:
-    """The time zone of this name."""
+    """Return the time zone of this name."""
     if name == "UTC":
         return UTC
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError  # for schedules only

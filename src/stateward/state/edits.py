@@ -1,7 +1,7 @@
-"""Which messages were rewritten or removed, and when: a receipt asks what is not as it was.
+"""Messages that were rewritten or removed, and when: receipts show what has changed since.
 
-A document beside the thread. `Head.commits` numbers all that was ever done to it, so whatever has a
-greater number than a receipt was changed after it.
+A document of the thread. `Head.commits` numbers every commit, so a change with a greater number
+than a receipt was made after it.
 """
 
 from __future__ import annotations
@@ -12,20 +12,20 @@ import msgspec
 
 from stateward.ops import Head, Put, Value
 
-EDITS = "edits"  # the document beside the thread
-MOST_EDITS = 500  # spans that are kept; of older ones it is only known that there were some
+EDITS = "edits"  # the name of the document
+MOST_EDITS = 500  # spans that are kept; of older ones only the last commit
 
 Span = tuple[int, int, int, int]  # first, last, the commit's number, 1 if they were removed
 
 
 class Edits(msgspec.Struct, omit_defaults=True):
-    """Spans of messages, oldest change first. Nothing is known of commits up to `since`."""
+    """Spans of messages, oldest change first. Commits up to `since` are not covered."""
 
     spans: list[Span] = []
     since: int = 0
 
     def after(self, commits: int) -> dict[int, str]:
-        """What was done to which message after that commit: `edited` or `removed`."""
+        """Return by number which messages were `edited` or `removed` after that commit."""
         return {
             number: "removed" if removed else "edited"
             for first, last, made, removed in self.spans
@@ -42,7 +42,7 @@ def edits_of(value: Value | None) -> Edits:
 
 
 def edited(value: Value | None, head: Head, changes: Mapping[int, str | None]) -> Put:
-    """The document after a commit that rewrites these messages (None: removes them)."""
+    """Return the document for a commit that rewrites these messages (None: removes them)."""
     before, made = edits_of(value), head.commits + 1
     spans = list(before.spans)
     for number in sorted(changes):
@@ -52,6 +52,6 @@ def edited(value: Value | None, head: Head, changes: Mapping[int, str | None]) -
             spans[-1] = (last[0], number, made, removed)
         else:
             spans.append((number, number, made, removed))
-    kept = spans[-MOST_EDITS:]
-    since = spans[-MOST_EDITS - 1][2] if len(kept) < len(spans) else before.since
-    return Put(EDITS, msgspec.json.encode(Edits(kept, since)).decode())
+    newest = spans[-MOST_EDITS:]
+    since = spans[-MOST_EDITS - 1][2] if len(newest) < len(spans) else before.since
+    return Put(EDITS, msgspec.json.encode(Edits(newest, since)).decode())

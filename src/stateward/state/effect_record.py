@@ -1,4 +1,4 @@
-"""What is recorded of an effect: its intention, its end, and who decided where nobody knew."""
+"""The record of an effect: its intention, its end, and who decided an unknown one."""
 
 from __future__ import annotations
 
@@ -9,25 +9,19 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from stateward.codec import MOST, Limits, canonical, decode, encode, encode_value, shown
-from stateward.errors import (
-    EffectUnknown,
-    InvalidInput,
-    KeyReusedError,
-    Permanent,
-    SchemaError,
-)
+from stateward.errors import EffectUnknown, InvalidInput, KeyReusedError, Permanent, SchemaError
 from stateward.kinds import EFFECT, effect_parts
-from stateward.ops import Entity, Found, Head, SetHead, Value
+from stateward.ops import Entity, Found, Head, Put, SetHead, Value
 from stateward.records import EffectInfo, Redact, moment
-from stateward.state.run_record import failure_of, raised_again
+from stateward.state.failure_record import failure_of, raised_again
 from stateward.state.work import OF_THE_STORE, holds, key_of
 
 INTENDED, DONE, FAILED, UNKNOWN = "intended", "done", "failed", "unknown"
 CALL, RESULT, ERROR, DECIDED = "call", "result", "error", "decided"
 READING = (CALL, RESULT, ERROR, DECIDED)
 
-# Whoever has it in hand keeps it from being due. So what is due of them is what nobody has in hand
-# and nobody has decided: the unknown ones, the oldest first, by the engine's own clock.
+# A lease keeps an effect from being due. So effects are due, oldest first and by the engine's own
+# clock, if they are unknown: undecided and without a lease.
 UNDECIDED = SetHead(status=UNKNOWN, due_in=0)
 NOT_BEGUN = SetHead(status=INTENDED, due=0)
 
@@ -47,7 +41,7 @@ class EffectOptions(Struct, frozen=True):
 
 
 class EffectCall(NamedTuple):
-    """What is kept of a call before it is made."""
+    """The intention to call a tool: its name, a fingerprint of its arguments, and the record."""
 
     name: str
     fingerprint: str | None
@@ -68,17 +62,17 @@ def call_of(
     redact: Redact | None,
     limits: Limits,
 ) -> EffectCall:
-    """The intention, redacted as a message of a tool is. Arguments that are not JSON are left out.
+    """Return the intention, redacted like a message of a tool, without arguments that are not JSON.
 
-    What makes two calls the same is what is recorded of them, so nothing that was left out can be
-    guessed from it.
+    The fingerprint that tells calls apart is made of the redacted text, so that nothing that was
+    left out can be guessed from it.
     """
     name = options.name or getattr(function, "__name__", None) or type(function).__name__
     arguments: Any = None
     fingerprint = None
     try:
-        given = {"args": list(args), "kwargs": dict(kwargs)}
-        text = _redacted(name, encode(given, "the arguments"), redact)
+        called_with = {"args": list(args), "kwargs": dict(kwargs)}
+        text = _redacted(name, encode(called_with, "the arguments"), redact)
     except InvalidInput:
         pass
     else:
@@ -90,9 +84,9 @@ def call_of(
 
 
 def result_text(name: str, value: Any, redact: Redact | None, limits: Limits) -> str:
-    """The result as it is stored, redacted as a message of a tool is.
+    """Return the result as it is stored, redacted like a message of a tool.
 
-    One that cannot be stored does not undo the effect: that is what is stored then.
+    A result that cannot be stored does not undo the effect: the reason is stored in its place.
     """
     try:
         if redact is not None and type(value) is str:
@@ -105,7 +99,7 @@ def result_text(name: str, value: Any, redact: Redact | None, limits: Limits) ->
 
 
 def _redacted(name: str, text: str, redact: Redact | None) -> str:
-    """A text without what the store is told to leave out: given as what a tool says."""
+    """Return a text as the store's `redact` leaves it when it is the content of a tool message."""
     if redact is None:
         return text
     content = redact({"role": "tool", "name": name, "content": text}).get("content")
@@ -113,7 +107,7 @@ def _redacted(name: str, text: str, redact: Redact | None) -> str:
 
 
 def _parsed(text: str) -> Any:
-    """The value of a text; the text itself if redacting has left no JSON."""
+    """Return the JSON value of a text, or the text itself if redacting has left no JSON."""
     try:
         return decode(text)
     except SchemaError:
@@ -123,7 +117,10 @@ def _parsed(text: str) -> Any:
 def ended(
     entity: Entity, call: EffectCall | None, head: Head, values: Values, attempts: int
 ) -> Ended | None:
-    """The recorded end, if there is one; raises the recorded failure, or if it is another call."""
+    """Return the recorded end, if there is one.
+
+    Raises the recorded failure, and `KeyReusedError` if the record is of another call.
+    """
     if not head.exists:
         return None
     recorded = decode(values[CALL].json)["fingerprint"] if CALL in values else None
@@ -142,7 +139,7 @@ def ended(
 
 
 def value_of(entity: Entity, text: str) -> Any:
-    """The result as it was stored; raises if it could not be."""
+    """Return the stored result; raise `Permanent` if it could not be stored."""
     record = decode(text)
     if "lost" in record:
         raise Permanent(
@@ -153,23 +150,23 @@ def value_of(entity: Entity, text: str) -> Any:
 
 
 def is_unknown(head: Head) -> bool:
-    """Of one that nobody holds: whether it was begun and its end is not recorded."""
+    """Return whether an effect without a lease was begun and its end is not recorded."""
     return head.status == UNKNOWN or (head.status == INTENDED and head.due is not None)
 
 
 def failures(values: Values) -> int:
-    """How often it has failed so far."""
+    """Return how often it has failed so far."""
     return int(decode(values[ERROR].json).get("failures", 0)) if ERROR in values else 0
 
 
 def error_text(name: str, error: BaseException, failed: int, redact: Redact | None) -> str:
-    """An error as it is recorded, redacted as a message of a tool is: it may quote arguments."""
+    """Return an error as it is recorded. It may quote arguments, so it is redacted as they are."""
     record = _redacted_error(name, failure_of(error), redact)
     return encode(record | {"failures": failed}, "the error")
 
 
 def _redacted_error(name: str, record: Mapping[str, Any], redact: Redact | None) -> dict[str, Any]:
-    """With all that is in it, if it is a group."""
+    """Redact an error and, if it is a group, every error in it."""
     redacted = dict(record) | {"message": _redacted(name, record["message"], redact)}
     if "parts" in record:
         redacted["parts"] = [_redacted_error(name, each, redact) for each in record["parts"]]
@@ -177,9 +174,9 @@ def _redacted_error(name: str, record: Mapping[str, Any], redact: Redact | None)
 
 
 def is_uncertain(error: BaseException) -> bool:
-    """Whether an effect that ended with it may have happened all the same.
+    """Return whether an effect that ended with this error may have happened nevertheless.
 
-    Whatever ended it from outside; a service that did not answer; or its own word for it.
+    That is an interruption from outside, a service that did not answer, and `EffectUnknown`.
     """
     if not isinstance(error, Exception) or isinstance(error, ExceptionGroup):
         return True
@@ -189,26 +186,25 @@ def is_uncertain(error: BaseException) -> bool:
 
 
 def unknown_effect(entity: Entity) -> EffectUnknown:
-    """What a caller is told who may not repeat it."""
+    """Return the error for a caller that must not repeat the effect."""
     return EffectUnknown(
         f"it is unknown whether the effect {entity.id!r} happened: it was started, and its "
         "outcome was not recorded. It was not repeated, and must not be. Check with the service "
         f"that it called, then record the outcome: store.effect({entity.id!r}).resolve('done', "
-        "result=...), "
-        "'failed' or 'not done' (or: stateward effect resolve). To resolve it automatically, pass "
-        "reconcile=, or keyed=True if the service takes idempotency_key()",
+        "result=...), 'failed' or 'not done' (or: stateward effect resolve). To resolve it "
+        "automatically, pass reconcile=, or keyed=True if the service takes idempotency_key()",
         effect=entity.id,
         key=key_of(entity),
     )
 
 
-def effect_info(found: Found, *, unheld: bool = False) -> EffectInfo:
-    """An effect as listed; `unheld`: nobody has it in hand, by the engine's clock."""
-    entity, head, documents = found.entity, found.head, found.documents
+def effect_info(effect: Found, *, unheld: bool = False) -> EffectInfo:
+    """Return an effect as listed. `unheld`: by the engine's clock, no caller holds its lease."""
+    entity, head, documents = effect.entity, effect.head, effect.documents
     kind, of, call = effect_parts(entity.id) or ("", "", entity.id)
     record = decode(documents[CALL].json) if CALL in documents else {}
-    said = record.get("arguments")
-    said = said if isinstance(said, dict) else {}
+    recorded = record.get("arguments")
+    arguments = recorded if isinstance(recorded, dict) else {}
     error = decode(documents[ERROR].json) if ERROR in documents and head.status != DONE else None
     result = decode(documents[RESULT].json) if RESULT in documents else {}
     return EffectInfo(
@@ -219,8 +215,8 @@ def effect_info(found: Found, *, unheld: bool = False) -> EffectInfo:
         of=of,
         call=call,
         user=head.owner or None,
-        args=said.get("args"),
-        kwargs=said.get("kwargs"),
+        args=arguments.get("args"),
+        kwargs=arguments.get("kwargs"),
         key=key_of(entity),
         keyed=record.get("keyed", False),
         result=result.get("value"),
@@ -233,8 +229,13 @@ def effect_info(found: Found, *, unheld: bool = False) -> EffectInfo:
     )
 
 
+def decided_by(by: str | None) -> tuple[Put, ...]:
+    """Return the write that records who decided an effect; none for None."""
+    return () if by is None else (Put(DECIDED, encode({"by": by}, "who decided")),)
+
+
 def check_options(options: EffectOptions) -> None:
-    """Refuse what cannot be meant."""
+    """Raise `InvalidInput` for options that are out of range or of the wrong type."""
     if type(options.attempts) is not int or not 1 <= options.attempts <= MOST:
         raise InvalidInput(
             f"attempts is a whole number from 1 to {MOST}, not {shown(options.attempts)}"

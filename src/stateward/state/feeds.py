@@ -1,4 +1,4 @@
-"""Following a log: every entry after a place, in order, once; gaps are said, never skipped."""
+"""Following a log: each entry after a position once and in order; a gap raises."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from stateward.ops import Entity, Entry, Head, Log
 from stateward.records import Change, Cursor, moment
 from stateward.state.handle import Handle
 
-WAIT = 5.0  # seconds a feed waits for a wake-up before it looks for itself
+WAIT = 5.0  # seconds a feed waits for a wake-up before it polls
 
 
 async def entries_after(handle: Handle, at: Cursor, *, follow: bool) -> AsyncIterator[Entry]:
-    """The entries after `at`; with `follow`, also those that come.
+    """Yield the entries after `at`; with `follow`, also future ones.
 
-    Raises `Truncated` if entries it has not given were trimmed, and `Reset` if the history is no
-    longer the one the cursor belongs to.
+    Raises `Truncated` if entries were trimmed before they were yielded, and `Reset` if the history
+    is no longer the one that the cursor belongs to.
     """
     scope, entity = handle.scope, handle.entity
     while True:
@@ -43,18 +43,18 @@ async def entries_after(handle: Handle, at: Cursor, *, follow: bool) -> AsyncIte
 
 
 def change_of(entry: Entry) -> Change:
-    """An entry as callers see it."""
+    """Return an entry as callers see it."""
     cursor = Cursor(entry.seq, entry.stamp)
     return Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
 
 
 def _passed(at: Cursor, head: Head) -> Cursor:
-    """Behind entries that were removed there is nothing to give: go on from the end."""
+    """Return the cursor at the end of a log whose entries after `at` were all removed."""
     return Cursor(head.version, head.stamp) if head.version > at.version else at
 
 
 def reset(entity: Entity) -> Reset:
-    """The error of a history that is not the one meant."""
+    """Return the error for a cursor of another history."""
     return Reset(
         f"the history of the {entity.kind} {entity.id!r} is not the one you were reading: it was "
         "deleted, has expired, or was restored. Start again from the beginning"

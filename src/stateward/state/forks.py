@@ -1,9 +1,8 @@
-"""Beginning a conversation with what another one holds, unless its user is erased meanwhile.
+"""Forks: a conversation begun as a copy of another, unless its user is erased meanwhile.
 
-A fork reads one entity and writes another, and no commit spans two. So it says first what it is
-about to write: an intent, which belongs to the user. Whoever erases the user finds either the
-intent, and forbids the copy by dropping it beforehand, or nothing: then there was no origin left
-to be read.
+A fork reads one entity and writes another, and no commit spans two. So it first writes an intent,
+which belongs to the user. An erasure of the user that finds the intent drops the copy's entity, and
+so forbids the copy; one that comes before the intent leaves no origin to read.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from stateward.kinds import FORK, THREAD
 from stateward.ops import (
     Absent,
     Append,
+    Check,
     CommitsAt,
-    Conflict,
     Fetch,
     Fetched,
     Head,
@@ -39,41 +38,43 @@ from stateward.state.shared_message import FORKED_FROM, number_spans
 from stateward.state.window_request import WindowRequest
 from stateward.state.windows import read_window
 
-BRANCH = "branch "  # begins the names of an origin's notes, which say what was to be forked from it
-RETAIN = 60.0  # seconds after which an intent expires; an erasure finds it also then
+BRANCH = "branch "  # prefix of the documents in which an origin notes its forks
+RETAIN = 60.0  # seconds after which an intent expires; an erasure also finds expired ones
 
 
 async def fork(handle: Handle, to: str, at: Cursor | None) -> str | None:
-    """Make the thread `to`, owned by whom this one belongs to; that owner."""
-    scope, entity = handle.scope, handle.scope.entity(THREAD, to)
-    head = await _noted(handle, to)
-    owner = head.owner or handle.owner
+    """Create the thread `to` for the owner of this one; return the owner."""
+    entity = handle.scope.entity(THREAD, to)  # checks the id before anything is noted
+    owner = (await _noted(handle, to)).owner or handle.owner
     origin = replace(handle, owner=owner)
     copy = replace(origin, entity=entity)
-    intent = Handle(scope, scope.entity(FORK, to), owner, RETAIN)
-    named = encode({"thread": handle.entity.id}, "the origin")
-    begun = stored(await intent.commit((Put(FORKED_FROM, named),)), copy.entity)
-    writes = await _beginning(origin, at)
-    unforbidden = (Absent(), NotDroppedSince(begun.at))
-    stored(await copy.commit(writes, unforbidden), copy.entity)
+    permitted = await declare_fork(origin, to)
+    stored(await copy.commit(await _beginning(origin, at), permitted), copy.entity)
     return owner
 
 
+async def declare_fork(origin: Handle, to: str) -> tuple[Check, ...]:
+    """Store the intent to fork; return the checks under which the copy may be written."""
+    intent = Handle(origin.scope, origin.scope.entity(FORK, to), origin.owner, RETAIN)
+    named = encode({origin.entity.kind: origin.entity.id}, "the origin")
+    copy = origin.entity._replace(id=to)
+    declared = stored(await intent.commit((Put(FORKED_FROM, named),)), copy)
+    return Absent(), NotDroppedSince(declared.at)
+
+
 async def _noted(handle: Handle, to: str) -> Head:
-    """The origin's head, with a note beside it that there may be such a branch from here on."""
+    """Note in the origin that a fork of this name may exist from now on; return its head."""
     while True:
         head = (await handle.fetch()).head
         if not head.exists:
             raise _missing(handle)
         as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))
-        outcome = await handle.commit((Put(BRANCH + to, "{}"),), as_seen)
-        if not isinstance(outcome, Conflict):
-            stored(outcome, handle.entity)
+        if await handle.commit_if(as_seen, Put(BRANCH + to, "{}")):
             return head
 
 
 async def origin_of(handle: Handle) -> Origin | None:
-    """Where a thread was forked from."""
+    """Return where a thread was forked from."""
     return _origin((await handle.fetch(documents=(FORKED_FROM,))).documents.get(FORKED_FROM))
 
 
@@ -85,9 +86,9 @@ def _origin(value: Value | None) -> Origin | None:
 
 
 async def list_branches(handle: Handle) -> AsyncIterator[Branch]:
-    """What was forked from a thread and exists, by id; of those the caller has a right to."""
+    """Yield the existing forks of a thread by id, as far as the caller may read them."""
     scope, entity = handle.scope, handle.entity
-    await handle.fetch()  # another's raises
+    await handle.fetch()  # raises for a thread of another user
     notes = List(entity.namespace, owner=handle.owner, within=entity, prefix=BRANCH, values=False)
     async for page in scope.pages(notes):
         ids = [name.removeprefix(BRANCH) for name, _ in page.documents]

@@ -1,4 +1,4 @@
-"""One entity, as its user addresses it: what every kind of state and every adapter goes through."""
+"""An entity with its owner: the commits and fetches of every kind of state and every adapter."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ from stateward.ops import (
     Write,
 )
 from stateward.state.receipts import note_of
-from stateward.state.refusals import refuse
+from stateward.state.refusals import refuse, stored
 from stateward.state.scope import Scope
 
-PINNED = "pinned"  # the document beside a thread that is kept whatever is said
+PINNED = "pinned"  # the document of a thread that is kept regardless of `retain`
 UNPINNED = DocumentAt(PINNED, 0)
-DERIVED = "derived"  # the document beside a thread that an adapter makes of its messages
+DERIVED = "derived"  # the document that an adapter derives from a thread's messages
 
 logger = logging.getLogger("stateward.threads")
 
 
 class Handle(Struct, frozen=True):
-    """An entity with its owner and how long it is kept. Making one asks the store nothing."""
+    """An entity with its owner and how long it is kept. Creating a handle does no I/O."""
 
     scope: Scope
     entity: Entity
     owner: str | None = None
     retain: float | None = None
-    sets_retain: bool = False  # said for this one: appends set it where it exists and is not pinned
+    sets_retain: bool = False  # explicit: appends set it on an existing entity that is not pinned
 
     async def commit(
         self,
@@ -62,10 +62,10 @@ class Handle(Struct, frozen=True):
         reading: tuple[str, ...] = (),
         op: str | None = None,
     ) -> Outcome:
-        """One commit, with a fresh op unless given one, as the engine answered it.
+        """Commit, with a new op by default; return the engine's outcome.
 
-        One that rewrites messages changes the label, so that every replica sees it in the head, and
-        takes away what was derived from them: it may say what is removed.
+        A commit that rewrites messages changes the label, so that every replica sees it in the
+        head, and deletes the document derived from the messages, which may contain removed text.
         """
         scope = self.scope
         op = op or scope.world.new_op()
@@ -77,6 +77,14 @@ class Handle(Struct, frozen=True):
             tell_of(scope, self.entity, writes[0])
         return outcome
 
+    async def commit_if(self, checks: tuple[Check, ...], *writes: Write) -> bool:
+        """Commit if the checks hold; return whether they did. Raises for any other refusal."""
+        outcome = await self.commit(writes, checks)
+        if isinstance(outcome, Conflict):
+            return False
+        stored(outcome, self.entity)
+        return True
+
     async def fetch(
         self,
         log: Log | None = None,
@@ -84,7 +92,7 @@ class Handle(Struct, frozen=True):
         *,
         all_documents: bool = False,
     ) -> Fetched:
-        """Parts of the entity as of one moment; another user's raises."""
+        """Fetch parts of the entity as of one moment; raises for an entity of another user."""
         fetch = Fetch(self.entity, self.owner, log, documents, all_documents)
         outcome = (await self.scope.execute((fetch,)))[0]
         if type(outcome) is not Fetched:
@@ -92,7 +100,7 @@ class Handle(Struct, frozen=True):
         return outcome
 
     async def pages(self, after: int = 0, upto: int | None = None) -> AsyncIterator[Fetched]:
-        """The log with its details, page by page, as long as it was when the first was read."""
+        """Yield the log with its details, page by page, up to its end at the first read."""
         page = self.scope.capabilities.page
         while True:
             fetched = await self.fetch(Log(after, upto, first=page, details=True))
@@ -104,17 +112,17 @@ class Handle(Struct, frozen=True):
 
     @property
     def retention(self) -> SetHead:
-        """What sets how long the entity is kept."""
+        """The write that sets how long the entity is kept."""
         return SetHead(retain=self.retain or 0.0)
 
     def encoded(self, messages: Sequence[Any]) -> tuple[str, ...]:
-        """Messages as they may be stored: redacted, and as JSON text."""
+        """Return messages as they are stored: redacted, and as JSON text."""
         if self.scope.redact is not None:
             messages = self.redacted(messages)
         return encode_messages(messages, self.scope.limits)
 
     def redacted(self, messages: Sequence[Any]) -> tuple[dict[str, Any], ...]:
-        """Messages as dicts, without what the store is told to leave out."""
+        """Return messages as dicts, redacted if the store has a `redact` function."""
         plain = map(as_message, messages)
         return tuple(plain if self.scope.redact is None else map(self.scope.redact, plain))
 
@@ -129,12 +137,12 @@ class Handle(Struct, frozen=True):
         takes_first: bool = False,
         saw: Any = None,
     ) -> Outcome | Suppressed:
-        """Add messages to the end: redacted, encoded, committed, and then told to the listener.
+        """Append messages: redact, encode and commit them, then notify the listener.
 
-        With `keep`, messages that the store cannot take are kept on this machine if the policy
-        says so, whatever the checks were: then the answer is `Spilled`, or `Dropped`. A caller that
-        `takes_first` is content with what was stored first under the key, has redacted its messages
-        itself, and gets `KeyReused` as it is. `saw` is what it was given: its receipt is kept too.
+        With `keep`, messages that the store cannot take are spilled to this machine if the policy
+        permits, whatever the checks: then the outcome is `Spilled`, or `Dropped`. A caller with
+        `takes_first` accepts what was stored first under the key, has redacted its messages itself,
+        and gets `KeyReused` unchanged. `saw` is its context, whose receipt is stored with them.
         """
         if self.sets_retain:
             sets, checked = (*writes, self.retention), (*checks, UNPINNED)
@@ -150,12 +158,7 @@ class Handle(Struct, frozen=True):
         note = None if saw is None else note_of(saw, self.entity, self.owner)
         added = Append(encode_messages(messages, scope.limits), key, takes_first, note)
         commit = Commit(
-            self.entity,
-            scope.world.new_op(),
-            (added, *writes),
-            checks,
-            self.owner,
-            self.retain,
+            self.entity, scope.world.new_op(), (added, *writes), checks, self.owner, self.retain
         )
         outcome = (await (scope.append if keep else scope.execute)((commit,)))[0]
         if key is not None and type(outcome) is KeyReused and not takes_first:
@@ -168,20 +171,20 @@ class Handle(Struct, frozen=True):
         return outcome
 
     async def same_messages(self, refused: KeyReused, append: Append) -> Outcome:
-        """`Duplicate` if the key was used for the same messages, their names in another order."""
+        """Return `Duplicate` if the key was used for equal messages with names in another order."""
         fetched = await self.fetch(log_of(refused, append))
         return duplicate_of(refused, append, fetched) or refused
 
     def tell(self, messages: Sequence[Any], version: int) -> None:
-        """Tell the listener. The repeats that it returns, if any, are counted as context breaks."""
+        """Notify the listener, and count the repeats that it returns as context breaks."""
         listener, (namespace, _, thread) = self.scope.listener, self.entity
         if listener is None:
             return
         try:
             user = self.owner or None
-            told = tuple(map(as_message, messages))
-            found = listener.appended(namespace, thread, user, told, version)
-            for repeat in found if isinstance(found, list) else ():
+            plain = tuple(map(as_message, messages))
+            repeats = listener.appended(namespace, thread, user, plain, version)
+            for repeat in repeats if isinstance(repeats, list) else ():
                 count_context_break(self.scope.counters, str(getattr(repeat, "kind", "other")))
                 self.scope.stack.tenants.count(namespace, "context_break")
                 self.scope.stack.concerned.note("context_breaks", self.entity)
@@ -190,7 +193,7 @@ class Handle(Struct, frozen=True):
 
 
 def tell_of(scope: Scope, entity: Entity, write: Write) -> None:
-    """Tell the listener of a conversation that was rewritten or is gone."""
+    """Notify the listener that a conversation was rewritten or deleted."""
     if scope.listener is None or entity.kind != THREAD:
         return
     try:
@@ -203,7 +206,7 @@ def tell_of(scope: Scope, entity: Entity, write: Write) -> None:
 
 
 def tell_of_erasure(scope: Scope, user: str) -> None:
-    """Tell the listener that nothing of a user is left."""
+    """Notify the listener that a user was erased."""
     if scope.listener is not None:
         try:
             scope.listener.erased(scope.namespace, user)
@@ -212,5 +215,5 @@ def tell_of_erasure(scope: Scope, user: str) -> None:
 
 
 def _listener_failed(entity: Entity, error: Exception) -> None:
-    """Logged: what it was told of is stored already."""
+    """Log the failure and continue: the change is stored already."""
     logger.error("listener_failed", extra={"thread_id": entity.id, "error": type(error).__name__})

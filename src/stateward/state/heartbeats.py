@@ -1,7 +1,7 @@
-"""A process says in the store, now and then, that it lives and what it has counted.
+"""Heartbeats, with which a process regularly records in the store that it is alive, and its counts.
 
-Beside everything else: no call waits for it, a beat that fails is counted and no more, and one is
-written only while the store is open anyway.
+They run in the background: no call waits for one, a failed one is only counted, and one is written
+only while the store is open.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class Heartbeats:
         self._pulse = Pulse(scope.counters)
         self._meter = Meter(scope.counters)
         self._readings = Readings()
-        self._ahead = 0.0  # how much the store's clock is ahead of ours
+        self._ahead = 0.0  # seconds by which the store's clock is ahead of this process
         self._entity: Entity | None = None
         self._started = 0.0
         self._process = 0
         self._closed = False
-        self._written = False  # whether others have heard of us
-        self._well = True  # whether the last one has reached the store
+        self._written = False  # whether other processes can read of this one
+        self._well = True  # whether the last heartbeat reached the store
         # async only: begin
         self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.Handle | None = None
@@ -60,7 +60,7 @@ class Heartbeats:
         self._stack.when_open = self.begin
 
     def begin(self) -> None:
-        """The store is open here."""
+        """Start the heartbeats; called when the store has been opened."""
         if self._closed:
             return
         if self._entity is None or self._process != os.getpid():
@@ -72,7 +72,7 @@ class Heartbeats:
             self._ticker = None
         # async only: begin
         loop = asyncio.get_running_loop()
-        if self._loop is not loop:  # what belonged to a loop that has ended is gone with it
+        if self._loop is not loop:  # timers of a loop that has ended are gone
             self._loop = loop
             self._arm(self._every)
         # async only: end
@@ -111,16 +111,15 @@ class Heartbeats:
     # sync only:     return self._every
 
     async def beat(self) -> None:
-        """One of them, unless the store is not open. Raises nothing for a failing store."""
+        """Write a heartbeat if the store is open. Raises nothing if the store fails."""
         if self._entity is None or not self._stack.is_open():
             return
         policy = self._stack.policy
-        # Closing waits for what is under way: in an outage that must not be long.
+        # Closing waits for a heartbeat in progress: in an outage not for long.
         patience = policy.write_timeout if self._well else policy.read_timeout
-        said = self._say()
-        measured = self._readings.writes()
-        op = self._world.new_op()
-        if await self._send(beating(self._entity, op, said, measured), patience):
+        content = self._content()
+        op, readings = self._world.new_op(), self._readings.writes()
+        if await self._send(beating(self._entity, op, content, readings), patience):
             self._written = True
 
     async def _send(self, commit: Commit, patience: float) -> bool:
@@ -129,7 +128,7 @@ class Heartbeats:
             (outcome,) = await self._stack.execute_uncounted((commit,), deadline)
         except StatewardError as error:
             self._counters.heartbeats_failed += 1
-            if self._well:  # once, not with every beat
+            if self._well:  # once, not for every heartbeat
                 name = type(error).__name__
                 extra = {"error": name, "reason": f"{name}: {error}"}
                 logger.warning("heartbeat_failed", extra=extra)
@@ -141,21 +140,20 @@ class Heartbeats:
             self._ahead = outcome.at - self._world.now()
         return True
 
-    def _say(self) -> Beat:
+    def _content(self) -> Beat:
         from stateward import __version__  # which imports the store
 
         host, _, pid = self._world.name().rpartition(":")
-        kept = sum(stack.backlog.depth for stack in self._stacks)
+        spilled = sum(stack.backlog.depth for stack in self._stacks)
         metrics = self._collector.snapshot()
-        counts = self._pulse.counts(metrics, kept, self._stack.alarms.raised)
+        counts = self._pulse.counts(metrics, spilled, self._stack.alarms.raised)
         self._measure(metrics, counts)
+        engines = dict.fromkeys(stack.capabilities.system or "other" for stack in self._stacks)
         return Beat(
             host=host,
             pid=int(pid) if pid.isdigit() else 0,
             version=__version__,
-            engine=" + ".join(
-                dict.fromkeys(s.capabilities.system or "other" for s in self._stacks)
-            ),
+            engine=" + ".join(engines),
             replica=self._stack.replica,
             every=self._every,
             started=self._started,
@@ -163,7 +161,7 @@ class Heartbeats:
         )
 
     def _measure(self, metrics: Metrics, counts: ReplicaCounts) -> None:
-        """Another reading, also while the store is down: it is told when the store is back."""
+        """Take a reading, also in an outage: it is written when the store is reachable again."""
         is_open = any(stack.breaker != "closed" for stack in self._stacks)
         now = Gauge(self._world.now() + self._ahead, counts.kept, is_open)
         taken = self._collector.concerned.take()
@@ -171,22 +169,22 @@ class Heartbeats:
             self._background.start(self._look_at_sizes, "sizes")
 
     async def _look_at_sizes(self) -> None:
-        """Every few minutes, and nobody waits for it."""
+        """Refresh the sizes in the background, every few minutes."""
         try:
             await self._world.offload(self._collector.refresh)
         except Exception as error:
             went_wrong("stateward-sizes", error)
 
     async def close(self) -> None:
-        """No more of them; others are told that this process has closed the store.
+        """End the heartbeats, and record that this process has closed the store.
 
-        They are not while the store is down: an hour later it is forgotten anyway.
+        In an outage nothing is recorded: a process without heartbeats is dropped after an hour.
         """
         if self._closed or self._process not in (0, os.getpid()):
-            return  # after a fork it is the parent's
+            return  # after a fork they belong to the parent
         # async only: begin
         if self._loop not in (None, asyncio.get_running_loop()):
-            return  # it went with its loop, or is in use there
+            return  # they ended with their loop, or are in use there
         # async only: end
         self._closed = True
         policy = self._stack.policy
@@ -194,12 +192,12 @@ class Heartbeats:
         if self._timer is not None:
             self._timer.cancel()
         if self._beating is not None:
-            under_way = self._beating
+            beating_now = self._beating
             if self._well:
-                await asyncio.wait([under_way], timeout=policy.read_timeout)
-            if not under_way.done():
-                under_way.cancel()
-                await asyncio.wait([under_way])
+                await asyncio.wait([beating_now], timeout=policy.read_timeout)
+            if not beating_now.done():
+                beating_now.cancel()
+                await asyncio.wait([beating_now])
                 return
         # async only: end
         # sync only: if self._ticker is not None:
@@ -207,6 +205,6 @@ class Heartbeats:
         is_well = self._well and self._stack.is_open() and self._stack.breaker == "closed"
         if self._written and is_well:
             assert self._entity is not None
-            said = self._say()
-            last = closing(self._entity, self._world.new_op(), said, self._readings.writes())
+            op, content = self._world.new_op(), self._content()
+            last = closing(self._entity, op, content, self._readings.writes())
             await self._send(last, policy.read_timeout)

@@ -1,4 +1,4 @@
-"""A document's history: read back from the records in its entity's log, and kept short."""
+"""The history of a document: read from the records in its entity's log, and pruned."""
 
 from __future__ import annotations
 
@@ -21,25 +21,18 @@ from stateward.ops import (
     Replace,
     Write,
 )
+from stateward.state.document_record import DocumentRecord, bare_records, read_record
 from stateward.state.handle import Handle
-from stateward.state.past import (
-    ROOM,
-    DocumentRecord,
-    Keep,
-    Past,
-    Plan,
-    Pruning,
-    bare_records,
-    read_record,
-)
+from stateward.state.past import Keep, Past
+from stateward.state.prune_plan import ROOM, Plan, Pruning
 
-FIRST = 32  # records to read at first
+FIRST = 32  # records to read first
 
 logger = logging.getLogger("stateward.documents")
 
 
 async def read_past(handle: Handle, name: str, enough: Callable[[Past], bool]) -> Past:
-    """The document and its past, back to where it is enough, or as far as it is kept."""
+    """Return a document's past, back to where `enough` is true, or as far as it is kept."""
     while True:
         past = await _read(handle, name, enough)
         if past is not None:
@@ -47,7 +40,7 @@ async def read_past(handle: Handle, name: str, enough: Callable[[Past], bool]) -
 
 
 async def _read(handle: Handle, name: str, enough: Callable[[Past], bool]) -> Past | None:
-    """None: what was being read was erased and begun anew."""
+    """Read the past once; None if its entity was erased and created again meanwhile."""
     scope = handle.scope
     fetched = await handle.fetch(Log(last=FIRST, details=True), (name,))
     past = Past(name, fetched.documents.get(name), fetched.head, scope.keep, scope.world.now())
@@ -64,7 +57,7 @@ async def _read(handle: Handle, name: str, enough: Callable[[Past], bool]) -> Pa
 
 
 def _older(fetched: Fetched, page: int) -> Log | None:
-    """What to read before this: about as much as there is room for. None: there is nothing."""
+    """Return the read of older records that fit into `ROOM`; None if there are none."""
     if not fetched.count or fetched.first <= fetched.head.base + 1:
         return None
     size = len(fetched.lines) or sum(len(entry.body) for entry in fetched.entries)
@@ -73,7 +66,7 @@ def _older(fetched: Fetched, page: int) -> Log | None:
 
 
 async def forget_document(handle: Handle, name: str, checks: tuple[Check, ...]) -> Outcome:
-    """Remove a document with all its records, in one commit, so that nothing tells of it."""
+    """Remove a document with all its records in one commit."""
     while True:
         fetched = await handle.fetch(Log(last=FIRST, details=True))
         head, records = fetched.head, _records(handle, fetched)
@@ -90,10 +83,10 @@ async def forget_document(handle: Handle, name: str, checks: tuple[Check, ...]) 
 async def _records(
     handle: Handle, fetched: Fetched, *, bare: bool = False
 ) -> AsyncIterator[DocumentRecord]:
-    """All records from the newest to the oldest, or as far as they are of one life.
+    """Yield the records of one life, from the newest to the oldest.
 
-    `bare` ones have neither time nor stamp, and cost a fraction. Their numbers show where none is
-    missing; elsewhere they are read with all that there is.
+    With `bare`, records are read without time and stamp, which is much cheaper; where numbers are
+    missing between them, they are read again in full.
     """
     life, upto = fetched.head.life, fetched.head.version
     while True:
@@ -114,12 +107,11 @@ async def _records(
 
 
 async def prune(handle: Handle, keep: Keep, applied: Applied) -> None:
-    """Remove the records that are beyond what is kept, if it is time to look.
+    """Remove the records that exceed `keep`, if enough were written since the last time.
 
-    That is when twice as many have come as were left the last time: so a write costs about one and
-    a half that are read and one that is removed, however many documents there are. The head's label
-    says when, for other processes. What fails is tried again later: the write that it comes after
-    is stored.
+    That is twice as many as were left then, so that a write costs about one and a half records read
+    and one removed, however many documents there are. The head's label has the version at which to
+    prune, for other processes. A failure is logged and repeated later: the write before is stored.
     """
     try:
         await _prune(handle, keep, applied)
@@ -141,6 +133,6 @@ async def _prune(handle: Handle, keep: Keep, applied: Applied) -> None:
     async for record in _records(handle, fetched, bare=bare):
         pruning.take(record)
     writes, checks, plan = pruning.writes(head, plan if bare else None)
-    # What was erased and begun anew meanwhile has records of the same numbers.
+    # An entity that was erased and created again has records of the same numbers.
     await handle.commit(writes, (NotDroppedSince(applied.at), *checks))
     prunings.plan(entity, head.version, plan.version)

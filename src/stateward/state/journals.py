@@ -1,6 +1,6 @@
-"""Event-sourced logs: state changes are appended, and the state is what they fold to.
+"""Event-sourced logs: changes are appended, and a reducer folds them to the state.
 
-Also the shared channel on which agents publish what they did: nobody overwrites anybody.
+Also a shared channel on which agents publish events without overwriting each other.
 """
 
 from __future__ import annotations
@@ -12,25 +12,13 @@ from typing import Any
 from stateward.codec import Limits, check_id, decode, encode_messages, encode_value
 from stateward.errors import InvalidInput, Reset, Truncated
 from stateward.kinds import JOURNAL
-from stateward.ops import (
-    Append,
-    Check,
-    Conflict,
-    DocumentAt,
-    Drop,
-    Duplicate,
-    KeyReused,
-    LogAt,
-    Put,
-    Trim,
-    Value,
-    Write,
-)
-from stateward.records import Appended, Change, Cursor, Folded, moment
-from stateward.state.feeds import entries_after
+from stateward.ops import Append, Check, Drop, Duplicate, KeyReused, LogAt, Put, Trim, Value
+from stateward.records import Appended, Change, Cursor, Folded
+from stateward.state.feeds import change_of, entries_after
 from stateward.state.handle import Handle
 from stateward.state.refusals import stored
 from stateward.state.scope import Scope
+from stateward.state.stored_document import document_at
 
 Event = dict[str, Any]
 Reducer = Callable[[Any, Event], Any]
@@ -71,16 +59,14 @@ class Journal:
             checks = (LogAt(at.version, at.stamp),)
         bodies = encode_messages(events, self.handle.scope.limits)
         append = Append(bodies, key)
-        writes: tuple[Write, ...] = (append,)
-        if self.handle.sets_retain:
-            writes = (append, self.handle.retention)
-        outcome = await self.handle.commit(writes, checks)
+        retention = (self.handle.retention,) if self.handle.sets_retain else ()
+        outcome = await self.handle.commit((append, *retention), checks)
         if type(outcome) is KeyReused:
             outcome = await self.handle.same_messages(outcome, append)
         applied = stored(outcome, self.handle.entity)
-        again = isinstance(outcome, Duplicate) and not outcome.own
+        repeated = isinstance(outcome, Duplicate) and not outcome.own
         cursor = Cursor(applied.version, applied.stamp)
-        return Appended("duplicate" if again else "stored", applied.version, cursor)
+        return Appended("duplicate" if repeated else "stored", applied.version, cursor)
 
     async def fold(
         self, reducer: Reducer, initial: Any = None, *, name: str = "default", version: int = 1
@@ -101,10 +87,10 @@ class Journal:
                     state = reducer(state, decode(entry.body))
                     at = Cursor(entry.seq, entry.stamp)
                     events += 1
-            except Reset:  # deleted, or restored from a backup: what was read is not true any more
+            except Reset:  # deleted, or restored from a backup: start from the beginning
                 start = None
             except Truncated as error:
-                # Whoever trimmed while this was reading has made a snapshot before.
+                # A snapshot is taken before a trim, also before one during this fold.
                 start = await self._snapshot(name, version)
                 if start is None or start.version < error.base:
                     raise Truncated(
@@ -124,37 +110,33 @@ class Journal:
         """
         document = _snapshot_name(name, version)
         while True:
-            kept = await self._kept(document, initial)
+            previous = await self._stored_snapshot(document, initial)
             folded = await self.fold(reducer, initial, name=name, version=version)
             if folded.version == 0:
                 return folded
-            if kept is None:
-                continue  # it was begun just now
-            if decode(kept.json)["version"] >= folded.version:
-                return folded  # somebody has kept as much
+            if previous is None:
+                continue  # the journal was created just now
+            if decode(previous.json)["version"] >= folded.version:
+                return folded  # another caller has stored as much
             record = _snapshot_json(
                 folded.version, folded.cursor.stamp, folded.state, self.handle.scope.limits
             )
-            unchanged = (DocumentAt(document, kept.version, kept.stamp),)
-            outcome = await self.handle.commit((Put(document, record),), unchanged)
-            if not isinstance(outcome, Conflict):
-                stored(outcome, self.handle.entity)
+            unchanged = (document_at(document, previous),)
+            if await self.handle.commit_if(unchanged, Put(document, record)):
                 return folded
 
-    async def _kept(self, document: str, initial: Any) -> Value | None:
-        """The stored snapshot; of a journal without one, that of no events, stored just now.
+    async def _stored_snapshot(self, document: str, initial: Any) -> Value | None:
+        """Return the stored snapshot; if there is none, first store one of no events.
 
-        Its version is what keeps a snapshot that was folded before the journal was deleted from
-        bringing back what it held.
+        The check of its version prevents a snapshot that was folded before the journal was deleted
+        from restoring deleted events.
         """
         while True:
             fetched = await self.handle.fetch(documents=(document,))
             if not fetched.head.exists or document in fetched.documents:
                 return fetched.documents.get(document)
             put = Put(document, _snapshot_json(0, None, initial, self.handle.scope.limits))
-            outcome = await self.handle.commit((put,), (DocumentAt(document, 0),))
-            if not isinstance(outcome, Conflict):
-                stored(outcome, self.handle.entity)
+            await self.handle.commit_if((document_at(document, None),), put)
 
     async def trim(self, upto: Position) -> None:
         """Remove the events up to a version. Take a snapshot first.
@@ -176,8 +158,7 @@ class Journal:
         See `Thread.changes`.
         """
         async for entry in entries_after(self.handle, Cursor.of(after), follow=follow):
-            cursor = Cursor(entry.seq, entry.stamp)
-            yield Change(decode(entry.body), entry.seq, cursor, moment(entry.at), entry.key)
+            yield change_of(entry)
 
     async def _snapshot(self, name: str, version: int) -> Folded | None:
         document = _snapshot_name(name, version)
@@ -186,13 +167,13 @@ class Journal:
             return None
         record = decode(fetched.documents[document].json)
         if not record["version"]:
-            return None  # the place of one that was never made: a fold has its own beginning
+            return None  # the snapshot of no events: a fold has its own beginning
         cursor = Cursor(record["version"], record["stamp"])
         return Folded(record["state"], record["version"], cursor, 0)
 
 
 def _snapshot_name(name: str, version: int) -> str:
-    """Each version of a reducer has its own: old and new code may run side by side."""
+    """Return the document of a snapshot: one for each version, as old and new code may coexist."""
     if type(name) is not str or not name:
         raise InvalidInput(f"the name of a snapshot is a string, not {name!r}")
     if type(version) is not int:

@@ -7,9 +7,9 @@ from typing import Any
 
 
 def difference(a: Any, b: Any, path: str = "") -> Iterator[dict[str, Any]]:
-    """Operations of a JSON patch (RFC 6902) that make `b` of `a`, and what `was` there before.
+    """Yield operations of a JSON patch (RFC 6902) that turn `a` into `b`, with what `was` there.
 
-    Whoever applies it passes `was` over: it is for people.
+    Programs that apply a patch ignore `was`: it is for people.
     """
     if type(a) is dict and type(b) is dict:
         for name, was in a.items():
@@ -27,7 +27,7 @@ def difference(a: Any, b: Any, path: str = "") -> Iterator[dict[str, Any]]:
 
 
 def _items(a: list[Any], b: list[Any], path: str) -> Iterator[dict[str, Any]]:
-    """What is alike at both ends stays; of what is between, the places are compared one by one."""
+    """Yield operations for a list: equal ends stay, the items between are compared."""
     start, ends = 0, min(len(a), len(b))
     while start < ends and _same(a[start], b[start]):
         start += 1
@@ -38,14 +38,14 @@ def _items(a: list[Any], b: list[Any], path: str) -> Iterator[dict[str, Any]]:
     both = min(last_a, last_b)
     for at in range(start, both):
         yield from difference(a[at], b[at], f"{path}/{at}")
-    for at in range(last_a - 1, both - 1, -1):  # from the end: the others keep their places
+    for at in range(last_a - 1, both - 1, -1):  # from the end: other indexes stay valid
         yield {"op": "remove", "path": f"{path}/{at}", "was": a[at]}
     for at in range(both, last_b):
         yield {"op": "add", "path": f"{path}/{at}", "value": b[at]}
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two JSON values are one: 1, 1.0 and true are three, and names have no order."""
+    """Return whether JSON values are equal: 1, 1.0 and true differ, the order of names does not."""
     if type(a) is not type(b):
         return False
     if type(a) is dict:

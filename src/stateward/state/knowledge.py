@@ -1,4 +1,4 @@
-"""What an agent was given when it said a turn: read again by the receipt that the turn has."""
+"""The context an agent was given for a turn, read again by means of the turn's receipt."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from stateward.context.compaction import SUMMARY
 from stateward.errors import InvalidInput, NotKept, NotYoursError
 from stateward.kinds import THREAD, USER, WORKFLOW
 from stateward.ops import Entry, Fetch, Fetched, Found, Log
-from stateward.records import Cursor, Document, Gone, Knowledge, TurnReceipt, WorkflowInfo, moment
-from stateward.state.documents import document
+from stateward.records import Cursor, Document, WorkflowInfo, moment
 from stateward.state.edits import EDITS, edits_of
 from stateward.state.feeds import reset
 from stateward.state.handle import Handle
 from stateward.state.history import read_past
-from stateward.state.past import Known
+from stateward.state.past import PastState
 from stateward.state.receipts import Recalled, end_of, receipt_of, stale_documents
 from stateward.state.refusals import refuse
-from stateward.state.run_record import READING
 from stateward.state.scope import Scope
 from stateward.state.shared_message import FORKED_FROM, SharedMessage, shared_message
+from stateward.state.stored_document import document
+from stateward.state.window_record import Gone, Knowledge, TurnReceipt
+from stateward.state.workflow_record import READING
 
 FIRST_ENTRIES = 8  # enough to see the end of most turns at once
 
 
 async def knew(handle: Handle, users: Scope, work: Scope, at: Cursor) -> Knowledge | None:
-    """What was given for the turn that this message belongs to; None: it has no receipt.
+    """Return the context for the turn of this message; None if the turn has no receipt.
 
-    `users` and `work` are where the users' documents and the workflows are. Of a turn that a fork
-    shares with its origin, the origin has the receipt.
+    `users` and `work` are the scopes of users' documents and of workflows. The receipt of a turn
+    that a fork shares with its origin is in the origin.
     """
     end = await _end_of_turn(handle, at)
     if isinstance(end, SharedMessage):
@@ -38,15 +39,15 @@ async def knew(handle: Handle, users: Scope, work: Scope, at: Cursor) -> Knowled
     if end.note is None:
         return None
     receipt = receipt_of(end.note)
-    there = Log(receipt.version, first=1, stamp=receipt.stamp)
-    seen = await handle.fetch(there, (EDITS, SUMMARY))
-    recalled = Recalled(receipt, edits_of(seen.documents.get(EDITS)), seen)
+    as_read = Log(receipt.version, first=1, stamp=receipt.stamp)
+    thread = await handle.fetch(as_read, (EDITS, SUMMARY))
+    recalled = Recalled(receipt, edits_of(thread.documents.get(EDITS)), thread)
     if (log := recalled.beginning()) is not None:
         recalled.read_beginning((await handle.fetch(log)).entries)
     while (log := recalled.older(handle.scope.capabilities.page)) is not None:
         recalled.read_older((await handle.fetch(log)).entries)
-    messages, summary = recalled.messages(), recalled.summary(seen.documents.get(SUMMARY))
-    documents, stale = await documents_then(users, seen.head.owner, receipt.documents or {})
+    messages, summary = recalled.messages(), recalled.summary(thread.documents.get(SUMMARY))
+    documents, stale = await documents_then(users, thread.head.owner, receipt.documents or {})
     workflows = await _workflows_then(work, receipt, recalled)
     return Knowledge(
         handle.entity.id,
@@ -63,12 +64,12 @@ async def knew(handle: Handle, users: Scope, work: Scope, at: Cursor) -> Knowled
 
 
 async def _end_of_turn(handle: Handle, at: Cursor) -> Entry | SharedMessage:
-    """The last entry of the turn, with its note; of a copy, what it is a copy of."""
+    """Return the last entry of the turn, with its note; for a fork's copy, the shared message."""
     entries: list[Entry] = []
     after, size = max(at.version - 1, 0), FIRST_ENTRIES
     while True:
-        seen = await handle.fetch(Log(after, first=size, whole=True), (FORKED_FROM,))
-        entries += seen.entries
+        page = await handle.fetch(Log(after, first=size, whole=True), (FORKED_FROM,))
+        entries += page.entries
         if not entries or entries[0].seq != at.version or not entries[0].body:
             raise InvalidInput(
                 f"the thread {handle.entity.id!r} has no message {at.version}: it was removed, has "
@@ -76,11 +77,11 @@ async def _end_of_turn(handle: Handle, at: Cursor) -> Entry | SharedMessage:
             )
         if at.stamp not in (None, entries[0].stamp):
             raise reset(handle.entity)
-        shared = shared_message(seen.documents.get(FORKED_FROM), at.version)
+        shared = shared_message(page.documents.get(FORKED_FROM), at.version)
         if shared is not None:
             return shared
-        end = end_of(entries, seen.head)
-        if end is not None or not seen.entries:
+        end = end_of(entries, page.head)
+        if end is not None or not page.entries:
             return end or entries[-1]
         after, size = entries[-1].seq, handle.scope.capabilities.page
 
@@ -88,15 +89,15 @@ async def _end_of_turn(handle: Handle, at: Cursor) -> Entry | SharedMessage:
 async def _knew_at_origin(
     handle: Handle, users: Scope, work: Scope, shared: SharedMessage
 ) -> Knowledge | None:
-    """From the thread where the turn was stored, which may be the origin of an origin."""
+    """Read from the thread where the turn was stored, which may be the origin of an origin."""
     try:
         while True:
             origin = replace(handle, entity=handle.scope.entity(THREAD, shared.thread))
-            there = Log(shared.end.version, first=1, stamp=shared.end.stamp)
-            seen = await origin.fetch(there, (FORKED_FROM,))
-            if seen.reset or not seen.head.exists:
+            end = Log(shared.end.version, first=1, stamp=shared.end.stamp)
+            fetched = await origin.fetch(end, (FORKED_FROM,))
+            if fetched.reset or not fetched.head.exists:
                 break
-            further = shared_message(seen.documents.get(FORKED_FROM), shared.number)
+            further = shared_message(fetched.documents.get(FORKED_FROM), shared.number)
             if further is None:
                 return await knew(origin, users, work, Cursor(shared.number))
             shared = further
@@ -111,7 +112,7 @@ async def _knew_at_origin(
 async def documents_then(
     users: Scope, user: str, versions: Mapping[str, tuple[int, str | None]]
 ) -> tuple[dict[str, Document], list[Gone]]:
-    """A user's documents as they were at these versions, and those that are not kept."""
+    """Return a user's documents in these versions, and those that are no longer kept."""
     if not versions:
         return {}, []
     handle = Handle(users, users.entity(USER, user), user)
@@ -121,13 +122,13 @@ async def documents_then(
     for name, (version, stamp) in versions.items():
         if name not in gone:
             then[name] = document(there[name])
-        elif (known := await _remembered(handle, name, stamp)) is not None:
-            then[name] = Document(known.value, version, stamp, known.at)
+        elif (past := await _remembered(handle, name, stamp)) is not None:
+            then[name] = Document(past.value, version, stamp, past.at)
     return then, [each for name, each in gone.items() if name not in then]
 
 
-async def _remembered(handle: Handle, name: str, stamp: str | None) -> Known | None:
-    """A version of a document, from its history; None: it is not kept."""
+async def _remembered(handle: Handle, name: str, stamp: str | None) -> PastState | None:
+    """Return a version of a document from its history; None if it is not kept."""
     past = await read_past(handle, name, lambda past: past.with_stamp(stamp) is not None)
     return past.with_stamp(stamp)
 
@@ -137,10 +138,10 @@ async def _workflows_then(
 ) -> list[WorkflowInfo]:
     asked = [work.entity(WORKFLOW, id) for id in receipt.workflows or {}]
     fetches = [Fetch(entity, None, None, READING) for entity in asked]
-    found: list[WorkflowInfo] = []
+    infos: list[WorkflowInfo] = []
     for fetch, outcome in zip(fetches, await work.execute(fetches) if asked else (), strict=True):
         if not isinstance(outcome, Fetched):
             refuse(outcome, fetch.entity)
         info = recalled.workflow(Found(fetch.entity, outcome.head, outcome.documents))
-        found += [] if info is None else [info]
-    return found
+        infos += [] if info is None else [info]
+    return infos

@@ -1,12 +1,13 @@
-"""Where the state of a store lives: one engine for everything, or several in a layered store.
+"""The engines of a store: one for everything, or several in a layered store.
 
-One commit, one lease and one fence are always about one entity, so about one engine: nothing that
-must hold together is ever spread. What asks about several entities asks their engines at once.
+A commit, a lease and a fence each concern one entity, so one engine: no transaction is ever spread.
+Requests about several entities go to their engines concurrently.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -30,17 +31,17 @@ class Layered:
             self._names.setdefault(scope, []).append(section)
 
     def __getitem__(self, section: str) -> Scope:
-        """Where that section lives."""
+        """Return the scope of that section."""
         return next(scope for scope, names in self._names.items() if section in names)
 
     def within(self, namespace: str) -> Layered:
-        """The same engines, in another namespace."""
+        """Return the same engines in another namespace."""
         scopes = {scope: scope.within(namespace) for scope in self._names}
         return Layered({name: scopes[s] for s, names in self._names.items() for name in names})
 
     @property
     def scopes(self) -> list[Scope]:
-        """Each engine's scope, once."""
+        """The scope of each engine, once."""
         return list(self._names)
 
     @property
@@ -58,18 +59,18 @@ class Layered:
         return "; ".join(f"{self.name(scope)}: {scope.stack!r}" for scope in self._names)
 
     def name(self, scope: Scope) -> str:
-        """What lives there, in words."""
+        """Return the names of the sections in this scope, for messages."""
         return " and ".join(self._names[scope])
 
     async def execute(self, asked: Sequence[tuple[Scope, Op]]) -> list[Outcome]:
-        """Each engine's share of the operations in one batch, all at once; outcomes in order."""
+        """Execute each engine's share in one batch, concurrently; return the outcomes in order."""
         shares: dict[Scope, list[Op]] = {}
         for scope, op in asked:
             shares.setdefault(scope, []).append(op)
         if len(shares) == 1:
             return await asked[0][0].execute([op for _, op in asked])
         scopes = list(shares)
-        answers = await gather([_asking(scope, shares[scope]) for scope in scopes])
+        answers = await gather([partial(scope.execute, shares[scope]) for scope in scopes])
         ahead = {scope: iter(answer) for scope, answer in zip(scopes, answers, strict=True)}
         return [next(ahead[scope]) for scope, _ in asked]
 
@@ -78,12 +79,14 @@ class Layered:
         await self._all_or_none([stack.ready for stack in self.stacks])
 
     async def start(self) -> None:
-        """The same, but one that cannot be reached now is opened when it can be."""
+        """Open every engine; those that cannot be reached now are opened later."""
         await self._all_or_none([stack.start for stack in self.stacks])
 
     async def reach(self, timeout: float | None) -> None:
         """Wait until every engine is open."""
-        await gather([_reaching(scope, timeout) for scope in self._names])
+        now = self.scopes[0].world.monotonic()
+        deadline = None if timeout is None else now + timeout
+        await gather([partial(stack.reach, deadline) for stack in self.stacks])
 
     async def _all_or_none(self, ways: Sequence[Callable[[], Coroutine[Any, Any, None]]]) -> None:
         try:
@@ -94,12 +97,12 @@ class Layered:
             raise
 
     async def close(self) -> None:
-        """Give back every lease, then let go of every engine, whatever one of them says."""
+        """Release every lease, then close every engine, even if one of them fails."""
         await gather([scope.close for scope in self._names])
 
     async def health(self) -> Health:
-        """Of all engines: well only if all are."""
-        answers = await gather([_health_of(scope) for scope in self._names])
+        """Return the health of all engines: ok only if all of them are."""
+        answers = await gather([partial(_health, scope) for scope in self._names])
         if len(answers) == 1:
             return answers[0]
         parts = {self.name(scope): of for scope, of in zip(self._names, answers, strict=True)}
@@ -117,27 +120,19 @@ class Layered:
         )
         if failing:
             return outage
-        said = summed(parts)
-        return replace(
-            outage,
-            engine=said.engine,
-            version=said.version,
-            schema=said.schema,
-            durability=said.durability,
-            bytes=said.bytes,
-            latency=max(of.latency or 0.0 for of in answers),
-        )
+        return _described(outage, summed(parts), max(of.latency or 0.0 for of in answers))
 
     async def describe(self) -> Description:
-        """What every engine says of itself, and their sum."""
-        said = await gather([stack.describe for stack in self.stacks])
-        if len(said) == 1:
-            return said[0]
-        parts = {self.name(scope): one for scope, one in zip(self._names, said, strict=True)}
+        """Return the description of each engine, and their sum."""
+        descriptions = await gather([stack.describe for stack in self.stacks])
+        if len(descriptions) == 1:
+            return descriptions[0]
+        names = map(self.name, self._names)
+        parts = dict(zip(names, descriptions, strict=True))
         return replace(summed(parts), parts=parts)
 
     async def sweep(self, limit: int) -> Swept:
-        """At most about `limit` rows of each engine."""
+        """Remove at most about `limit` rows from each engine."""
         entities = rows = 0
         more = locked = False
         for swept in await self.execute([(scope, Sweep(limit)) for scope in self._names]):
@@ -147,17 +142,15 @@ class Layered:
         return Swept(entities, rows, more, locked)
 
 
-def _asking(scope: Scope, ops: Sequence[Op]) -> Callable[[], Coroutine[Any, Any, list[Outcome]]]:
-    return lambda: scope.execute(ops)
+class Sections:
+    """The scopes that the methods of a store work on."""
 
-
-def _reaching(scope: Scope, timeout: float | None) -> Callable[[], Coroutine[Any, Any, None]]:
-    deadline = None if timeout is None else scope.world.monotonic() + timeout
-    return lambda: scope.stack.reach(deadline)
-
-
-def _health_of(scope: Scope) -> Callable[[], Coroutine[Any, Any, Health]]:
-    return lambda: _health(scope)
+    _layered: Layered
+    _threads: Scope
+    _users: Scope
+    _scope: Scope  # everything else
+    _home: Scope  # of the store itself, whatever the tenant
+    _retain: float | None
 
 
 async def _health(scope: Scope) -> Health:
@@ -167,22 +160,20 @@ async def _health(scope: Scope) -> Health:
         await scope.stack.ready()
         await scope.execute((Fetch(scope.entity(HEALTH, "probe")),))
         latency = world.monotonic() - start
-        said = await scope.stack.describe()
+        description = await scope.stack.describe()
     except StatewardError as error:
         return replace(_outage(scope.stack), ok=False, error=f"{type(error).__name__}: {error}")
-    return replace(
-        _outage(scope.stack),
-        engine=said.engine,
-        version=said.version,
-        schema=said.schema,
-        durability=said.durability,
-        bytes=said.bytes,
-        latency=latency,
-    )
+    return _described(_outage(scope.stack), description, latency)
+
+
+def _described(health: Health, description: Description, latency: float) -> Health:
+    shared = ("engine", "version", "schema", "durability", "bytes")
+    fields = {name: getattr(description, name) for name in shared}
+    return replace(health, latency=latency, **fields)
 
 
 def _outage(stack: Stack) -> Health:
-    """What is known of an outage without asking the engine."""
+    """Return what is known about an outage without a request to the engine."""
     return Health(
         ok=True,
         breaker=stack.breaker,

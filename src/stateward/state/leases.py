@@ -1,8 +1,8 @@
-"""Leases: asked for, waited for, held, and given back.
+"""Leases: requested, waited for, held, and released.
 
-A lease is granted with a token that only grows. Whoever writes with it as a fence is refused once
-somebody else holds it: that, not the lock itself, is what keeps a paused process from
-overwriting its successor's work.
+A lease is granted with a token that only grows. A write with the token as its fence is refused once
+another holder has the lease: that, not the lock itself, keeps a paused process from overwriting its
+successor's work.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ LONGEST_PAUSE = 0.25
 
 
 class Leases:
-    """The leases of one scope, and those of them that this process holds."""
+    """The leases of one scope: requests for them, and those that this process holds."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Leases:
         self._held: dict[HeldLease, None] = {}  # in the order in which they were granted
         self._closed = False
 
-    # --- asking ---------------------------------------------------------------------
+    # --- requesting -----------------------------------------------------------------
 
     async def acquire(
         self,
@@ -72,10 +72,10 @@ class Leases:
         owner: str | None = None,
         retain: float | None = None,
     ) -> tuple[Lease, float]:
-        """The lease, and the monotonic time before it was asked for.
+        """Return the lease, and the monotonic time before it was requested.
 
-        Waits up to `wait` seconds (None: as long as it takes) while another holder has it, then
-        raises `LeaseHeld`.
+        Waits up to `wait` seconds (None: without limit) while another holder has it, then raises
+        `LeaseHeld`.
         """
         world = self._world
         acquire = Acquire(world.new_id(), ttl, world.name())
@@ -97,17 +97,16 @@ class Leases:
             # sync only:         return lease, asked
             # sync only: except StatewardError:
             # sync only:     raise
-            # sync only: except BaseException:  # from a handler of a signal, just then
+            # sync only: except BaseException:  # raised by a signal handler at this moment
             # sync only:     self._undo(commit, ())
             # sync only:     raise
             await waiting.pause(outcome, entity)
 
     async def claim(self, commit: Commit, *undo: Write) -> Outcome:
-        """Commit what asks for a lease. Granted to a caller that is gone, it is given back.
+        """Commit a request for a lease; release the lease, with `undo`, if the caller is gone.
 
-        Together with `undo`, whatever ended the caller: a cancellation, or an exception from a
-        handler of a signal. Otherwise nobody would know that it was granted, and everybody would
-        wait for its ttl.
+        That is a caller that was cancelled or interrupted by a signal handler. It would not know
+        about the lease, and all others would have to wait for its ttl.
         """
         return (await self.claim_among(commit, undo=undo))[0]
 
@@ -118,9 +117,9 @@ class Leases:
         undo: tuple[Write, ...] = (),
         deadline: float | None = None,
     ) -> list[Outcome]:
-        """The same, with others asked in the same round trip."""
+        """Claim as `claim` does, with other operations in the same round trip."""
         if self._closed:
-            raise closed()  # nobody would give back what is granted from here on
+            raise closed()  # a lease granted from here on would not be released
         ops = (commit, *others)
         try:
             return await self._background.awaited(self._execute(ops, deadline))  # async only
@@ -133,11 +132,12 @@ class Leases:
             raise
 
     async def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
-        """Ask again with the same op: the answer is the first, if there was one.
+        """Release a lease that an interrupted request may have been granted.
 
-        And if this question overtakes the first, that one is answered as a repetition. A refusal
-        is not remembered, though: somebody else may give the lease back before the first arrives,
-        and it would be granted to nobody. So a commit that changes nothing uses the op up.
+        The request is repeated with the same op, so its outcome is that of the first, or the first
+        arrives later as a repetition. A refusal is not remembered, though: if another holder
+        released the lease in between, the first request would still be granted when it arrives. So
+        a commit that changes nothing uses up the op.
         """
         try:
             outcome = (await self._execute_past_breaker((commit,)))[0]
@@ -150,79 +150,74 @@ class Leases:
             if type(outcome) is Applied or type(outcome) is Duplicate:
                 lease = stored(outcome, commit.entity).lease
                 if lease is not None:
-                    await self._give_back(commit.entity, (Release(lease.token, lease.nonce), *undo))
+                    await self._release(commit.entity, (Release(lease.token, lease.nonce), *undo))
         except StatewardError as error:
             _not_released(commit.entity, error)
 
     # --- holding --------------------------------------------------------------------
 
     def hold(
-        self,
-        entity: Entity,
-        lease: Lease,
-        ttl: float,
-        asked: float,
-        undo: tuple[Write, ...] = (),
+        self, entity: Entity, lease: Lease, ttl: float, asked: float, undo: tuple[Write, ...] = ()
     ) -> HeldLease:
-        """A lease that was granted, in the hands of this process; `undo` goes with a release."""
+        """Hold a lease that was granted to this process; its release includes `undo`."""
         held = HeldLease(entity, lease, ttl, asked, self._renewals, self._world, undo=undo)
         self._held[held] = None
         return held
 
     def let_go(self, held: HeldLease) -> bool:
-        """This process does not hold it any more; False if it did not before."""
+        """Stop holding a lease in this process; return False if it was not held."""
         self._renewals.remove(held)
-        known = held in self._held
+        was_held = held in self._held
         self._held.pop(held, None)
-        return known
+        return was_held
 
-    # --- giving back ----------------------------------------------------------------
+    # --- releasing ------------------------------------------------------------------
 
     async def decline(self, entity: Entity, lease: Lease, held: HeldLease | None) -> None:
-        """Give back what was granted to a block that could not be entered."""
+        """Release a lease that was granted to a block that could not be entered."""
         if held is not None:
             await self.release(held)
             return
         try:
-            await self._give_back(entity, (Release(lease.token, lease.nonce),))
+            await self._release(entity, (Release(lease.token, lease.nonce),))
         except StoreUnavailable as error:
             _not_released(entity, error)
 
     async def release(self, held: HeldLease, *more: Write) -> None:
-        """Give the lease back. If the store cannot be told, the ttl does it: said in the log."""
+        """Release the lease. If the store fails, that is logged, and the ttl ends the lease."""
         # sync only: held.over = True
         if held not in self._held:
-            return  # given back when the store was closed
+            return  # released when the store was closed
         self._renewals.remove(held)
         try:
-            await self._give_back(held.entity, (Release(held.token, held.nonce), *more))
+            await self._release(held.entity, (Release(held.token, held.nonce), *more))
         except StoreUnavailable as error:
             _not_released(held.entity, error)
         # sync only: except StatewardError:
         # sync only:     raise
-        # sync only: except BaseException:  # from a handler of a signal: nobody else will do it
-        # sync only:     self._give_back(held.entity, (Release(held.token, held.nonce), *more))
+        # sync only: except BaseException:  # raised by a signal handler: no one else releases it
+        # sync only:     self._release(held.entity, (Release(held.token, held.nonce), *more))
         # sync only:     raise
         finally:
-            self.let_go(held)  # told or not: its ttl ends it
+            self.let_go(held)  # even on failure: its ttl ends it
 
     async def finish(
         self, held: HeldLease, *writes: Write, checks: tuple[Check, ...] = ()
     ) -> Outcome:
-        """Record how the work ended and give its lease back, if it is still ours."""
+        """Record how the work ended and release its lease, if it is still held."""
         # sync only: held.over = True
         try:
             writes = (*writes, Release(held.token, held.nonce))
-            return await self._give_back(held.entity, writes, (held.fence, *checks))
+            return await self._release(held.entity, writes, (held.fence, *checks))
         finally:
-            self.let_go(held)  # told or not: its ttl ends it
+            self.let_go(held)  # even on failure: its ttl ends it
 
-    async def _give_back(
+    async def _release(
         self, entity: Entity, writes: tuple[Write, ...], checks: tuple[Check, ...] = ()
     ) -> Outcome:
-        """A commit that is made though its caller is cancelled, or a lease around it is lost.
+        """Commit a release even if its caller is cancelled, or loses a lease around it.
 
-        One that gives a lease back must not be forgotten: everybody would wait for the ttl.
+        If a release were dropped, all other callers would wait for the ttl.
         """
         commit = Commit(entity, self._world.new_op(), writes, checks)
         # async only: begin
@@ -230,23 +225,23 @@ class Leases:
             return (await self._background.awaited(self._execute_past_breaker((commit,))))[0]
         except StatewardError:
             raise
-        except BaseException:  # with the same op: it is made once
-            giving = self._background.must_finish(self._execute_past_breaker((commit,)))
-            giving.add_done_callback(lambda done: _say_if_lost(entity, done))
+        except BaseException:  # the same op, so it is applied once
+            release = self._background.must_finish(self._execute_past_breaker((commit,)))
+            release.add_done_callback(lambda done: _log_failure(entity, done))
             raise
         # async only: end
         # sync only: try:
         # sync only:     return self._execute_past_breaker((commit,))[0]
         # sync only: except StatewardError:
         # sync only:     raise
-        # sync only: except BaseException:  # a signal's: with the same op, so it is made once
+        # sync only: except BaseException:  # a signal handler's: same op, applied once
         # sync only:     self._execute_past_breaker((commit,))
         # sync only:     raise
 
     async def release_all(self) -> None:
         """Release every lease immediately, so that no caller has to wait for a ttl.
 
-        Code that still holds one learns that it has lost it, and no other is asked for any more.
+        Code that still holds a lease is told that it is lost; further requests are refused.
         """
         self._closed = True
         commits: dict[Entity, Commit] = {}  # of two leases on one entity the older one is lost
@@ -259,15 +254,13 @@ class Leases:
             return
         try:
             await self._execute_past_breaker(list(commits.values()))
-        except StoreUnavailable as error:  # the ttl does it
-            logger.warning(
-                "leases_not_released",
-                extra={"leases": len(commits), "error": type(error).__name__},
-            )
+        except StoreUnavailable as error:  # their ttl ends them
+            extra = {"leases": len(commits), "error": type(error).__name__}
+            logger.warning("leases_not_released", extra=extra)
 
 
 class LeaseWait:
-    """One caller that waits for somebody else's lease to end."""
+    """A caller that waits for the lease of another holder to end."""
 
     def __init__(self, world: World, wait: float | None) -> None:
         self._world = world
@@ -275,7 +268,7 @@ class LeaseWait:
         self._longest = FIRST_PAUSE
 
     async def pause(self, held: Held, entity: Entity) -> None:
-        """Until it is worth asking again; raises `LeaseHeld` when the time is up."""
+        """Pause before the next request; raises `LeaseHeld` when the time is up."""
         world, end = self._world, self._end
         if end is not None and world.monotonic() >= end:
             refuse(held, entity)
@@ -287,9 +280,9 @@ class LeaseWait:
 
 
 # async only: begin
-def _say_if_lost(entity: Entity, giving: asyncio.Task[list[Outcome]]) -> None:
-    """The lease of a caller that is gone could not be given back either: the ttl does it."""
-    error = None if giving.cancelled() else giving.exception()
+def _log_failure(entity: Entity, release: asyncio.Task[list[Outcome]]) -> None:
+    """Log that the lease of a caller that is gone could not be released: its ttl ends it."""
+    error = None if release.cancelled() else release.exception()
     if error is not None:
         _not_released(entity, error)
 
@@ -298,6 +291,5 @@ def _say_if_lost(entity: Entity, giving: asyncio.Task[list[Outcome]]) -> None:
 
 
 def _not_released(entity: Entity, error: BaseException) -> None:
-    logger.warning(
-        "lease_not_released", extra={"entity": entity.kind, "error": type(error).__name__}
-    )
+    extra = {"entity": entity.kind, "error": type(error).__name__}
+    logger.warning("lease_not_released", extra=extra)

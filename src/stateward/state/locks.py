@@ -1,4 +1,4 @@
-"""Locks, leaders, and the right to lead a conversation: a lease for a block of code."""
+"""A lease held for a block of code: locks, leaders, and the right to lead a conversation."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from types import TracebackType
 from stateward.codec import check_span, check_ttl
 from stateward.errors import InvalidInput
 from stateward.layers.leases.held import HeldLease
-from stateward.ops import CommitsAt, Conflict, Drop, Head
+from stateward.ops import CommitsAt, Drop, Head
 from stateward.state.handle import Handle
-from stateward.state.refusals import stored
 
-RETAIN = 86_400.0  # a lock that nobody has held for a day is forgotten; its tokens still grow
+RETAIN = 86_400.0  # a lock not held for a day is removed; its tokens still grow
 
 
 class Lock:
@@ -38,11 +37,11 @@ class Lock:
         held: HeldLease | None = None
         try:
             held = self._leases.hold(entity, lease, self._ttl, asked)
-            held.check()  # the answer may have taken longer than the lease lasts
+            held.check()  # the reply may have taken longer than the lease lasts
             await held.enter()
             self._held = held
             return held
-        except BaseException:  # or a handler of a signal has raised
+        except BaseException:  # also what a signal handler raised
             await self._leases.decline(entity, lease, held)
             raise
 
@@ -63,20 +62,19 @@ class Lock:
             # sync only: try:
             # sync only:     self._leases.release(held)
             # sync only: except BaseException:
-            # sync only:     self._leases.release(held)  # interrupted before it began, perhaps
+            # sync only:     self._leases.release(held)  # perhaps interrupted before it began
             # sync only:     raise
 
 
 async def break_lease(handle: Handle, token: int) -> Head | None:
-    """Drop the lease with this token, and no other; how it stands if that is no longer held.
+    """Drop the lease with this token; if it is no longer held, return the lock's head.
 
-    All that a lock is, is its lease; the mark that is left of it remembers the token.
+    A lock consists of its lease alone, so its entity is dropped; what remains has the token.
     """
     while True:
         head = (await handle.fetch()).head
         if head.lease is None or head.lease.token != token:
             return head
-        outcome = await handle.commit((Drop(),), (CommitsAt(head.commits),))
-        if not isinstance(outcome, Conflict):  # a renewal in between is the same lease
-            stored(outcome, handle.entity)
+        if await handle.commit_if((CommitsAt(head.commits),), Drop()):
             return None
+        # Otherwise it was renewed meanwhile, which is still the same lease, or released.

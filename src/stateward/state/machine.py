@@ -1,4 +1,4 @@
-"""The declared machine of a workflow: moved along by compare-and-swap."""
+"""The declared state machine of a workflow, moved by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stateward.errors import (
     WorkflowCancelled,
     WorkflowFinished,
 )
-from stateward.ops import Append, Check, Conflict, DocumentAt, Entity, Head, Put, StatusIn
+from stateward.ops import Append, Check, Entity, Head, Put, StatusIn
 from stateward.state.handle import Handle
-from stateward.state.refusals import stored
-from stateward.state.run_record import ACTIVE, CANCELLED, META, STEP
+from stateward.state.stored_document import document_at
+from stateward.state.workflow_record import ACTIVE, CANCELLED, META, STEP
 
 
 async def move(
@@ -25,7 +25,7 @@ async def move(
     step_id: str | None = None,
     checks: tuple[Check, ...] = (),
 ) -> str:
-    """Where it was before. Recorded as a step of the driver's if it has an id."""
+    """Move the machine, with `step_id` as a step of the driver; return its previous state."""
     key = None if step_id is None else f"step:{step_id}"
     id = handle.entity.id
     while True:
@@ -46,25 +46,20 @@ async def move(
                 current=at,
             )
         if to not in machine.get(at, ()):
-            ways = ", ".join(repr(way) for way in machine.get(at, ())) or "nowhere"
-            raise InvalidInput(f"from {at!r} the workflow {id!r} can go to: {ways}")
+            states = ", ".join(repr(state) for state in machine.get(at, ())) or "nowhere"
+            raise InvalidInput(f"from {at!r} the workflow {id!r} can go to: {states}")
         record: dict[str, Any] = {"transition": [at, to]}
         if step_id is not None:
             record |= {"step": step_id, "value": at}
-        outcome = await handle.commit(
-            (
-                Put(STEP, encode({"at": to}, "the step")),
-                Append((encode(record, "the transition"),), key),
-            ),
-            (*checks, StatusIn((ACTIVE,)), DocumentAt(STEP, step.version, step.stamp)),
-        )
-        if not isinstance(outcome, Conflict):
-            stored(outcome, handle.entity)
+        moved = Put(STEP, encode({"at": to}, "the step"))
+        logged = Append((encode(record, "the transition"),), key)
+        unchanged = (*checks, StatusIn((ACTIVE,)), document_at(STEP, step))
+        if await handle.commit_if(unchanged, moved, logged):
             return str(at)
 
 
 def not_active(entity: Entity, head: Head) -> StatewardError:
-    """Why nothing can be told to a workflow."""
+    """Return the error for a workflow that is not active."""
     if not head.exists:
         return missing(entity)
     if head.status == CANCELLED:

@@ -1,4 +1,4 @@
-"""Entries of the operations log, and the chain of hashes that they make. No I/O."""
+"""Entries of the operations log, and their chain of hashes. No I/O."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from stateward.kinds import USER
 from stateward.ops import Entry, Fetched, Value
 from stateward.records import LoggedOperation, moment
 
-BASE = "base"  # the document with the number and the hash of the last entry that was trimmed
+BASE = "base"  # the document with the number and the hash of the last trimmed entry
 INTENDED, DONE, FAILED = "intended", "done", "failed"
 FORMAT = 1  # of an export
-MOST_DETAIL = 4096  # characters: a log of deeds, not of what they were done with
+MOST_DETAIL = 4096  # characters: the log is for actions, not for their data
 
 
 def target_of(kind: str, id: str) -> str:
-    """What was done something to. A user is not named: a digest outlives their erasure."""
+    """Return how an entry names its target. Users appear as a digest, which outlives erasure."""
     check_id(kind, "the kind of a target")
     check_id(id, "the id of a target")
     return f"{kind}/{id}" if kind != USER else f"{kind}/sha256:{sha256(id.encode()).hexdigest()}"
@@ -31,12 +31,12 @@ def body_of(
     who: str,
     what: str,
     target: str,
+    correlation: str | None,
     outcome: str,
     detail: Mapping[str, Any] | None,
-    of: int | None,
-    correlation: str | None,
+    of: int | None = None,
 ) -> dict[str, Any]:
-    """An entry without what chains it to the one before."""
+    """Return an entry without the hash of the one before. `of`: the number of its intention."""
     body: dict[str, Any] = {
         "who": check_id(who, "who does it"),
         "what": check_id(what, "what is done"),
@@ -58,46 +58,46 @@ def body_of(
 
 
 def hash_of(entry: Entry) -> str:
-    """What the next entry has to name: over the number, the store's time and all that is said."""
+    """Return the hash of an entry, which the next entry contains."""
     return sha256(canonical(hashed(entry), "the entry").encode()).hexdigest()
 
 
 def hashed(entry: Entry) -> dict[str, Any]:
-    """What a hash is over. The time is in whole microseconds, the same in every engine."""
+    """Return the content of a hash. The time is in whole microseconds, the same in every engine."""
     return {"number": entry.seq, "at": round(entry.at * 1e6), "entry": decode(entry.body)}
 
 
 def heading(namespace: str) -> dict[str, Any]:
-    """The first line of an export: what it is."""
+    """Return the first line of an export, which describes it."""
     return {"stateward_operations": FORMAT, "namespace": namespace}
 
 
 def exported(entry: Entry) -> dict[str, Any]:
-    """An entry as an export has it: what its hash is over, and the hash."""
+    """Return an entry as it is exported: the content of its hash, and the hash."""
     return {**hashed(entry), "hash": hash_of(entry)}
 
 
 def last_hash(fetched: Fetched) -> str:
-    """What the next entry has to name, of a log that was read with its last entry and its base."""
+    """Return the hash for the next entry, of a log read with its last entry and its base."""
     if fetched.entries:
         return hash_of(fetched.entries[-1])
     return base_of(fetched.documents.get(BASE))[1]
 
 
 def base_of(value: Value | None) -> tuple[int, str]:
-    """Number and hash of the last entry that was trimmed; of a whole log, 0 and ""."""
+    """Return number and hash of the last trimmed entry; of a complete log, 0 and ""."""
     if value is None:
         return 0, ""
-    said = decode(value.json)
-    return said["number"], said["hash"]
+    base = decode(value.json)
+    return base["number"], base["hash"]
 
 
 def read_operation(entry: Entry) -> LoggedOperation:
-    """An entry as callers see it. Raises `InvalidInput` if it is none."""
+    """Return an entry as callers see it. Raises `InvalidInput` for anything else."""
     body = decode(entry.body)
     try:
-        about = {**body, "number": entry.seq, "at": moment(entry.at), "hash": hash_of(entry)}
-        return msgspec.convert(about, LoggedOperation)
+        fields = {**body, "number": entry.seq, "at": moment(entry.at), "hash": hash_of(entry)}
+        return msgspec.convert(fields, LoggedOperation)
     except (TypeError, msgspec.ValidationError) as error:
         raise InvalidInput(
             f"entry {entry.seq} of the operations log was not written by Stateward: stateward "
@@ -106,25 +106,25 @@ def read_operation(entry: Entry) -> LoggedOperation:
 
 
 class ChainCheck:
-    """Follows a chain entry by entry, from what is kept of it on, and notes what is wrong."""
+    """A check of the chain, entry by entry from the oldest on; it collects the problems."""
 
     def __init__(self, base: int, hash: str, head: str | None = None) -> None:
-        """`head` is NUMBER:HASH as it was kept elsewhere."""
+        """`head` is a NUMBER:HASH that was stored elsewhere."""
         self.number, self.hash = base, hash
         self.entries = 0
         self.problems: list[str] = []
         self.unended: dict[int, None] = {}
-        self._kept = None if head is None else parse_head(head)
+        self._expected = None if head is None else parse_head(head)
         self._is_met = False
         self._meet()
 
     def follow(self, entry: Entry) -> None:
-        """The next one that is there."""
+        """Check the next entry that exists."""
         if entry.seq != self.number + 1:
             self._note_missing(entry.seq - 1)
         try:
             operation, hash = read_operation(entry), hash_of(entry)
-        except Exception as error:  # whatever was put there
+        except Exception as error:  # it may be anything
             self.problems.append(f"entry {entry.seq} cannot be read ({type(error).__name__})")
             self.number, self.hash = entry.seq, ""
             self.entries += 1
@@ -143,11 +143,11 @@ class ChainCheck:
         self._meet()
 
     def end(self, version: int) -> None:
-        """There is no more, of as many as were ever appended."""
+        """Check the end, given how many entries were ever appended."""
         if self.number != version:
             self._note_missing(version)
-        if self._kept is not None and not self._is_met:
-            number = self._kept[0]
+        if self._expected is not None and not self._is_met:
+            number = self._expected[0]
             if number < self.number - self.entries:
                 self.problems.append(
                     f"the entry {number} that was saved as the head has been trimmed: a newer head "
@@ -169,16 +169,16 @@ class ChainCheck:
         return f"{self.number}:{self.hash}" if self.number else ""
 
     def _meet(self) -> None:
-        self._is_met = self._is_met or self._kept == (self.number, self.hash)
+        self._is_met = self._is_met or self._expected == (self.number, self.hash)
 
     def _note_missing(self, upto: int) -> None:
         first = self.number + 1
-        what = f"entry {first} is" if first == upto else f"entries {first} to {upto} are"
-        self.problems.append(f"{what} missing")
+        entries = f"entry {first} is" if first == upto else f"entries {first} to {upto} are"
+        self.problems.append(f"{entries} missing")
 
 
 def parse_head(text: str) -> tuple[int, str]:
-    """NUMBER:HASH."""
+    """Return the number and the hash of NUMBER:HASH."""
     number, _, hash = text.partition(":")
     if not number.isdecimal() or len(hash) != 64:
         raise InvalidInput(

@@ -1,6 +1,6 @@
-"""The operations log: who did what by hand, in a chain that shows when it was tampered with.
+"""The operations log: manual changes and who made them, in a chain that reveals tampering.
 
-Each entry has the hash of the one before it. Entries are appended on the condition that the log is
+Each entry has the hash of the one before it. An entry is appended on the condition that the log is
 as long as it was when that hash was read, so the chain never forks.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from stateward.codec import canonical, check_count, encode, shown
@@ -16,19 +17,7 @@ from stateward.errors import InvalidInput, StatewardError, StoreFull, StoreUnava
 from stateward.kinds import OPERATIONS
 from stateward.layers.layer import Execute
 from stateward.observe.correlation import correlation_id
-from stateward.ops import (
-    Append,
-    Commit,
-    Conflict,
-    DocumentAt,
-    Entry,
-    Fetch,
-    Fetched,
-    Log,
-    LogAt,
-    Put,
-    Trim,
-)
+from stateward.ops import Append, Commit, Conflict, Entry, Fetch, Fetched, Log, LogAt, Put, Trim
 from stateward.records import Cursor, LoggedOperation, OperationsCheck
 from stateward.state.handle import Handle
 from stateward.state.operation_record import (
@@ -45,6 +34,7 @@ from stateward.state.operation_record import (
 )
 from stateward.state.refusals import stored
 from stateward.state.scope import Scope
+from stateward.state.stored_document import document_at
 
 
 class OperationsLog:
@@ -74,32 +64,30 @@ class OperationsLog:
         store does not answer, only the first entry exists: the outcome is unknown, and `verify`
         lists it as unended.
         """
-        target, of = target_of(kind, id), None
-        correlation = correlation or correlation_id()
+        target, number = target_of(kind, id), None
+        body = partial(body_of, who, what, target, correlation or correlation_id())
         scope = self._handle.scope
         # The refusals of a full store open the breaker, which must not keep room from being made.
         execute = scope.stack.execute_past_breaker if makes_room else scope.execute
         try:
-            body = body_of(who, what, target, INTENDED, detail, None, correlation)
-            of = await self._append(body, execute)
+            number = await self._append(body(INTENDED, detail), execute)
         except StoreFull:
             if not makes_room:
                 raise
-        found: dict[str, Any] = {}
+        outcome: dict[str, Any] = {}
         try:
-            yield found
+            yield outcome
         except StoreUnavailable:
-            raise  # whatever was done of it: the log stays with what was intended
+            raise  # the outcome is unknown: only the intention is logged
         except Exception as error:
             failed = {"error": type(error).__name__}
             try:
-                body = body_of(who, what, target, FAILED, failed, of, correlation)
-                await self._append(body, execute)
+                await self._append(body(FAILED, failed, number), execute)
             except StatewardError:
-                pass  # the first error says more
+                pass  # the first error is more useful
             raise
         try:
-            await self._append(body_of(who, what, target, DONE, found, of, correlation), execute)
+            await self._append(body(DONE, outcome, number), execute)
         except StoreUnavailable as error:
             raise StoreUnavailable(
                 f"it was done ({what} of {target}), but the store failed before that could be "
@@ -122,8 +110,10 @@ class OperationsLog:
         For what changes nothing, e.g. an operator who reads a conversation: record it before you
         return the data, so that nothing is read that the log does not show.
         """
-        target, correlation = target_of(kind, id), correlation or correlation_id()
-        return await self._append(body_of(who, what, target, DONE, detail, None, correlation))
+        correlation = correlation or correlation_id()
+        return await self._append(
+            body_of(who, what, target_of(kind, id), correlation, DONE, detail)
+        )
 
     async def _append(self, body: dict[str, Any], execute: Execute | None = None) -> int:
         scope, entity = self._handle.scope, self._handle.entity
@@ -138,7 +128,7 @@ class OperationsLog:
                 as_read = LogAt(head.version, head.stamp or None)
                 commit = Commit(entity, scope.world.new_op(), (Append((text,)),), (as_read,))
                 outcome = (await execute((commit,)))[0]
-                if not isinstance(outcome, Conflict):  # else somebody was faster: chain to theirs
+                if not isinstance(outcome, Conflict):  # otherwise another entry came first
                     return stored(outcome, entity).version
 
     async def entries(
@@ -177,7 +167,7 @@ class OperationsLog:
         while True:
             before = (await self._handle.fetch()).head.base
             check = await self._verify(head)
-            if (await self._handle.fetch()).head.base == before:  # else it was trimmed meanwhile
+            if (await self._handle.fetch()).head.base == before:  # otherwise it was trimmed
                 return check
 
     async def _verify(self, head: str | None) -> OperationsCheck:
@@ -201,8 +191,8 @@ class OperationsLog:
         The rest is verified from the hash of the last removed entry. Raises `InvalidInput` if the
         chain is broken, so that the evidence is not removed.
         """
-        given: Any = before
-        if not isinstance(given, datetime) or given.tzinfo is None:
+        time: Any = before
+        if not isinstance(time, datetime) or time.tzinfo is None:
             raise InvalidInput(
                 "before is a datetime with its time zone, e.g. datetime.now(UTC) - "
                 f"timedelta(days=90), not {shown(before)}"
@@ -225,10 +215,6 @@ class OperationsLog:
             if not chain.entries:
                 return 0
             put = Put(BASE, encode({"number": chain.number, "hash": chain.hash}, "the base"))
-            as_read = DocumentAt(BASE, 0)
-            if value is not None:
-                as_read = DocumentAt(BASE, value.version, value.stamp)
-            outcome = await self._handle.commit((Trim(chain.number), put), (as_read,))
-            if not isinstance(outcome, Conflict):
-                stored(outcome, self._handle.entity)
+            unchanged = (document_at(BASE, value),)
+            if await self._handle.commit_if(unchanged, Trim(chain.number), put):
                 return chain.entries

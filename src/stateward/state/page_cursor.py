@@ -1,4 +1,4 @@
-"""Where a listing of what is recent goes on: after any entity that it has shown. No I/O here."""
+"""Cursors with which a listing by recency continues after any of its entities. No I/O."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from stateward.ops import Found
 
 
 class PageCursor(msgspec.Struct, frozen=True, array_like=True):
-    """After an entity that was shown.
+    """The position after an entity of a listing.
 
-    Pages follow the minutes, and each page in itself the moments: so within a page the engine's own
-    cursor is not enough. `page` is where that entity's page began, or the next one begins. Of
-    that page all is passed over that was shown before: what was touched in a later minute, and of
-    the same minute what is not below `lowest`, which the page ended with, and not before `updated`.
-    It is read again in its `size`: in a larger one others would stand between those.
+    Pages are ordered by minute, and the entities within a page by time, so within a page the
+    engine's own cursor is not enough. `page` is the beginning of the entity's page, or of the next
+    one. The page is read again in its `size`, as a larger one would sort other entities in between.
+    Entities that were listed before are skipped: those of a later minute, and those of the same
+    minute that are not below `lowest`, the page's last id in it, and not before `updated`.
     """
 
     page: str | None
@@ -36,7 +36,7 @@ class PageCursor(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, text: str) -> PageCursor:
-        """The cursor that a listing has told."""
+        """Return the cursor that a listing returned as text."""
         try:
             padded = text.encode() + b"=" * (-len(text) % 4)
             return msgspec.json.decode(urlsafe_b64decode(padded), type=cls)
@@ -45,28 +45,28 @@ class PageCursor(msgspec.Struct, frozen=True, array_like=True):
                 f"{shown(text)} is not a cursor of a listing; pass that of the last item listed"
             ) from error
 
-    def was_shown(self, found: Found) -> bool:
-        """Whether this one came before it."""
+    def was_shown(self, listed: Found) -> bool:
+        """Return whether the entity was listed before this position."""
         if self.minute is None:
             return False
-        minute = found.head.updated // MINUTE
-        if minute != self.minute or found.entity.id < self.lowest:
+        minute = listed.head.updated // MINUTE
+        if minute != self.minute or listed.entity.id < self.lowest:
             return minute > self.minute
-        return (found.head.updated, found.entity.id) >= (self.updated, self.id)
+        return (listed.head.updated, listed.entity.id) >= (self.updated, self.id)
 
 
 def cursors(
     page: Sequence[Found], began: str | None, next: str | None, size: int
 ) -> list[PageCursor]:
-    """The cursor after each entity of a page."""
+    """Return the cursor after each entity of a page."""
     lowest: dict[float, str] = {}
-    for found in page:
-        minute = found.head.updated // MINUTE
-        lowest[minute] = min(found.entity.id, lowest.get(minute, found.entity.id))
+    for listed in page:
+        id, minute = listed.entity.id, listed.head.updated // MINUTE
+        lowest[minute] = min(id, lowest.get(minute, id))
     after = []
-    for found in page:
-        minute = found.head.updated // MINUTE
-        at = (minute, lowest[minute], found.head.updated, found.entity.id)
+    for listed in page:
+        minute = listed.head.updated // MINUTE
+        at = (minute, lowest[minute], listed.head.updated, listed.entity.id)
         after.append(PageCursor(began, *at, size))
     if next is not None and after:
         after[-1] = PageCursor(next)

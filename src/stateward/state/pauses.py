@@ -1,4 +1,4 @@
-"""Kinds of workflows that are paused: no worker takes one of them."""
+"""Paused kinds of workflows, of which workers start none."""
 
 from __future__ import annotations
 
@@ -11,26 +11,25 @@ from stateward.state.scope import Scope
 
 
 async def pause(scope: Scope, kind: str) -> None:
-    """Workers take no workflow of this kind from now on; those in progress are not affected."""
+    """Make workers start no workflow of this kind; those in progress are not affected."""
     handle = _handle(scope, kind)
     stored(await handle.commit((Put(PAUSE, encode({"kind": kind}, "the pause")),)), handle.entity)
 
 
 async def resume(scope: Scope, kind: str) -> None:
-    """Workers take them again."""
+    """Let workers start workflows of this kind again."""
     handle = _handle(scope, kind)
     stored(await handle.commit((Drop(),)), handle.entity)
 
 
 async def paused(scope: Scope) -> list[str]:
-    """The kinds that are paused."""
-    wanted = List(scope.namespace, kind=PAUSE)
-    pages = scope.pages(wanted, here=True)
-    return [found.entity.id async for page in pages for found in page.entities]
+    """Return the kinds that are paused."""
+    pages = scope.pages(List(scope.namespace, kind=PAUSE), here=True)
+    return [pause.entity.id async for page in pages for pause in page.entities]
 
 
 def looked_up(scope: Scope, kind: str) -> Fetch:
-    """What tells whether a kind is paused: whether it exists."""
+    """Return the fetch of an entity that exists while the kind is paused."""
     return Fetch(_handle(scope, kind).entity)
 
 

@@ -1,9 +1,10 @@
-"""All that belongs to one user, of whatever kind: exported to a file, or erased for good."""
+"""Everything that belongs to one user: exported to a file, or erased permanently."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from stateward.codec import decode, encode
@@ -25,6 +26,7 @@ from stateward.ops import (
     Found,
     List,
     Log,
+    Op,
     Outcome,
     Put,
     Sweep,
@@ -32,35 +34,36 @@ from stateward.ops import (
     Value,
 )
 from stateward.records import ErasureReceipt, Exported, moment
+from stateward.state.document_record import read_record
 from stateward.state.handle import Handle, tell_of, tell_of_erasure
-from stateward.state.loose_ends import OPEN, open_as, opened_by
-from stateward.state.past import read_record
+from stateward.state.loose_ends import OPEN, opened_by
 from stateward.state.refusals import refuse, stored
 from stateward.state.scope import Scope
+from stateward.state.stored_document import document_at
 
 EXPORT_FORMAT = 1
-PASSES = 100  # a user who writes faster than this erases is told so
-ROOM = 0.05  # seconds that a full store, or who has a lock, is given to make room
+PASSES = 100  # after which the user is considered to write faster than this erases
+ROOM = 0.05  # seconds between attempts while a store is full, or rows are locked
 
 
 async def belongings(scope: Scope, user: str, *, expired: bool = False) -> AsyncIterator[Found]:
-    """Every entity that the user owns, by kind and id; on request also what has expired."""
+    """Yield every entity that the user owns, by kind and id; with `expired`, also expired ones."""
     wanted = List(scope.namespace, owner=user, expired=expired)
     async for page in scope.pages(wanted, here=True):
-        for found in page.entities:
-            yield found
+        for entity in page.entities:
+            yield entity
 
 
 async def erased_at(scope: Scope, user: str) -> float | None:
-    """When this user was last erased, by the engine's clock; None: never."""
+    """Return when this user was last erased, by the engine's clock; None: never."""
     mark = Handle(scope, erasure_of(scope.namespace, user))
     erased = (await mark.fetch(documents=(ERASED,))).documents.get(ERASED)
     return None if erased is None else erased.updated
 
 
 async def erase(scopes: Sequence[Scope], user: str) -> ErasureReceipt:
-    """From every engine concurrently, each with its own mark: it may be restored on its own."""
-    receipts = await gather([_erasing(scope, user) for scope in scopes])
+    """Erase from every engine concurrently, each with a mark of its own: backups are separate."""
+    receipts = await gather([partial(_erase, scope, user) for scope in scopes])
     removed: Counter[str] = Counter()
     for receipt in receipts:
         removed.update(receipt.removed)
@@ -73,27 +76,23 @@ async def erase(scopes: Sequence[Scope], user: str) -> ErasureReceipt:
     )
 
 
-def _erasing(scope: Scope, user: str) -> Callable[[], Coroutine[Any, Any, ErasureReceipt]]:
-    return lambda: _erase(scope, user)
-
-
 def _replica(scopes: Sequence[Scope]) -> str | None:
-    """The replica whose own state is among this: others have more of it."""
+    """Return the replica whose own state is included; other replicas have more."""
     return next((s.stack.replica for s in scopes if s.stack.replica is not None), None)
 
 
 async def _erase(scope: Scope, user: str) -> ErasureReceipt:
-    """Mark first, then drop, then remove physically: a failure at any point can be repeated."""
+    """Mark first, then drop, then remove physically: after any failure it can be repeated."""
     removed: Counter[str] = Counter()
     execute: Execute = scope.execute_here
     if scope.stack.breaker != "closed":
-        execute = scope.stack.execute_past_breaker  # by a full store, perhaps: see below
+        execute = scope.stack.execute_past_breaker  # a full store may have opened it: see below
     try:
         at = await _mark(scope, user, ERASED, execute)
     except StoreFull:
-        # It takes only what makes room, and then perhaps the mark; its refusals may have opened
-        # the breaker, which must not keep room from being made. What came back in between goes
-        # below.
+        # A full store accepts only what makes room, and then perhaps the mark; its refusals may
+        # have opened the breaker, which must not keep room from being made. Anything written in
+        # between is removed below.
         execute = scope.stack.execute_past_breaker
         removed += await _remove(scope, user, execute)
         at = await _mark_late(scope, user, ERASED, execute)
@@ -104,7 +103,7 @@ async def _erase(scope: Scope, user: str) -> ErasureReceipt:
 
 
 async def _mark_late(scope: Scope, user: str, name: str, execute: Execute) -> float:
-    """The mark after there is room for it, which some stores make a little later."""
+    """Write the mark once there is room for it, which some stores make a little later."""
     world = scope.world
     end = world.monotonic() + scope.stack.policy.write_timeout
     while True:
@@ -116,14 +115,13 @@ async def _mark_late(scope: Scope, user: str, name: str, execute: Execute) -> fl
                 raise StoreFull(
                     f"everything of the user {user!r} is removed, but the store has no room to "
                     "record that, and writes in flight could bring some of it back: make room, "
-                    "and erase again "
-                    f"({error})"
+                    f"and erase again ({error})"
                 ) from error
             await world.pause(ROOM)
 
 
 async def _mark(scope: Scope, user: str, name: str, execute: Execute) -> float:
-    """Note on the mark of this erasure how far it is; returns when."""
+    """Record how far this erasure is; return the time of the record."""
     mark = erasure_of(scope.namespace, user)
     put = Put(name, encode({"erased": True}, "the mark"))
     commit = Commit(mark, scope.world.new_op(), (put,))
@@ -131,26 +129,27 @@ async def _mark(scope: Scope, user: str, name: str, execute: Execute) -> float:
 
 
 async def _remove(scope: Scope, user: str, execute: Execute) -> Counter[str]:
-    """Drop all that there is of the user, and sweep; how many of each kind."""
+    """Drop everything of the user, and sweep; return how many entities of each kind."""
     removed: Counter[str] = Counter()
     for _ in range(PASSES):
-        found = [item async for item in belongings(scope, user, expired=True)]
-        if not found:
+        entities = [each.entity async for each in belongings(scope, user, expired=True)]
+        if not entities:
             break
-        # A fork that was on its way is forbidden before its intent goes: see `forks.py`.
-        intents = [item.entity for item in found if item.entity.kind == FORK]
+        # A fork in progress is forbidden before its intent is dropped: see `forks.py`.
+        intents = [entity for entity in entities if entity.kind == FORK]
         copies = [each._replace(kind=kind) for each in intents for kind in (THREAD, WORKFLOW)]
         # So is what a workflow is about to open: see `loose_ends.py`.
-        workflows = [item.entity for item in found if item.entity.kind == WORKFLOW]
+        workflows = [entity for entity in entities if entity.kind == WORKFLOW]
         opening = await _opening(scope, workflows, execute)
         opened = [each for value in opening.values() for each in opened_by(scope.namespace, value)]
-        await _drop(scope, user, [*copies, *opened], execute)
-        entities = [item.entity for item in found]
-        as_read = {each: open_as(opening.get(each)) for each in workflows}
-        outcomes = await _drop(scope, user, entities, execute, as_read)
+        forbid = partial(_dropping, scope, user, {})
+        await _for_each([*copies, *opened], forbid, scope, execute)
+        unchanged = {each: document_at(OPEN, opening.get(each)) for each in workflows}
+        drop = partial(_dropping, scope, user, unchanged)
+        outcomes = await _for_each(entities, drop, scope, execute)
         for entity, dropped in zip(entities, outcomes, strict=True):
             if isinstance(dropped, Conflict):
-                continue  # it opens something just now: the next pass finds what
+                continue  # it opens something just now: the next pass reads what
             stored(dropped, entity)
             tell_of(scope, entity, Drop())
             removed[entity.kind] += entity.kind != FORK
@@ -163,7 +162,7 @@ async def _remove(scope: Scope, user: str, execute: Execute) -> Counter[str]:
 
 
 async def _sweep(scope: Scope, user: str, execute: Execute) -> None:
-    """Remove physically what was dropped, however often somebody else has locked some of it."""
+    """Remove physically what was dropped; retry while other programs have locked some of it."""
     world = scope.world
     end = None
     while True:
@@ -187,71 +186,59 @@ async def _sweep(scope: Scope, user: str, execute: Execute) -> None:
 async def _opening(
     scope: Scope, workflows: Sequence[Entity], execute: Execute
 ) -> dict[Entity, Value]:
-    """What workflows say that they have open elsewhere."""
-    found: dict[Entity, Value] = {}
-    for start in range(0, len(workflows), scope.capabilities.page):
-        page = workflows[start : start + scope.capabilities.page]
-        outcomes = await execute([Fetch(entity, None, None, (OPEN,)) for entity in page])
-        for entity, outcome in zip(page, outcomes, strict=True):
-            if isinstance(outcome, Fetched) and OPEN in outcome.documents:
-                found[entity] = outcome.documents[OPEN]
-    return found
+    """Return the documents in which workflows record what they have open."""
+
+    def fetch(entity: Entity) -> Fetch:
+        return Fetch(entity, None, None, (OPEN,))
+
+    outcomes = await _for_each(workflows, fetch, scope, execute)
+    return {
+        entity: outcome.documents[OPEN]
+        for entity, outcome in zip(workflows, outcomes, strict=True)
+        if isinstance(outcome, Fetched) and OPEN in outcome.documents
+    }
 
 
-async def _drop(
-    scope: Scope,
-    user: str,
-    entities: Sequence[Entity],
-    execute: Execute,
-    as_read: Mapping[Entity, Check] | None = None,
+def _dropping(scope: Scope, user: str, checks: Mapping[Entity, Check], entity: Entity) -> Commit:
+    check = (checks[entity],) if entity in checks else ()
+    return Commit(entity, scope.world.new_op(), (Drop(),), check, owner=user)
+
+
+async def _for_each(
+    entities: Sequence[Entity], op: Callable[[Entity], Op], scope: Scope, execute: Execute
 ) -> list[Outcome]:
-    """What became of each; one of another's is not dropped, nor one that is not `as_read`."""
-    read = as_read or {}
+    """Execute one operation for each entity, a page at a time."""
+    page = scope.capabilities.page
     outcomes: list[Outcome] = []
-    for start in range(0, len(entities), scope.capabilities.page):
-        page = entities[start : start + scope.capabilities.page]
-        drops = [
-            Commit(
-                entity,
-                scope.world.new_op(),
-                (Drop(),),
-                (read[entity],) if entity in read else (),
-                owner=user,
-            )
-            for entity in page
-        ]
-        outcomes += await execute(drops)
+    for start in range(0, len(entities), page):
+        outcomes += await execute([op(entity) for entity in entities[start : start + page]])
     return outcomes
 
 
 async def export(scopes: Sequence[Scope], user: str, path: str) -> Exported:
-    """One line that says what this is, then one line an entity or message."""
+    """Write a line that describes the export, then one for each entity, document and message."""
     counts: Counter[str] = Counter()
     world, namespace = scopes[0].world, scopes[0].namespace
-    file = await world.offload(WholeFile, path)
-    try:
+    with await world.offload(WholeFile, path) as file:
         head = {"stateward_export": EXPORT_FORMAT, "namespace": namespace, "user": user}
         file.write_line(encode(head, "the export"))
         for scope in scopes:
-            async for found in belongings(scope, user):
-                if found.entity.kind == FORK:
+            async for owned in belongings(scope, user):
+                if owned.entity.kind == FORK:
                     continue
-                async for line in entity_lines(scope, found):
+                async for line in entity_lines(scope, owned):
                     counts[line["is"]] += 1
                     file.write_line(encode(line, "the export"))
         await world.offload(file.finish)
-    except BaseException:
-        file.abandon()
-        raise
     replica = _replica(scopes)
     return Exported(
         path, counts["entity"], counts["message"], counts["document"], replica, counts["version"]
     )
 
 
-async def entity_lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, Any]]:
-    """What an export says of an entity: itself, its documents, its messages or their versions."""
-    entity, head = found.entity, found.head
+async def entity_lines(scope: Scope, listed: Found) -> AsyncIterator[dict[str, Any]]:
+    """Yield the lines of an export for an entity: itself, its documents, messages or versions."""
+    entity, head = listed.entity, listed.head
     yield {
         "is": "entity",
         "kind": entity.kind,
@@ -294,15 +281,15 @@ async def entity_lines(scope: Scope, found: Found) -> AsyncIterator[dict[str, An
 
 
 def _version(entry: Entry) -> dict[str, Any]:
-    """What a document was: without a value, it was removed."""
-    said = read_record(entry)
-    value = {} if said.json is None else {"value": decode(said.json)}
-    at = moment(said.at).isoformat()
-    return {"is": "version", "name": said.document, "at": at, "stamp": said.stamp} | value
+    """Return the line for a version of a document; without a value: it was removed."""
+    record = read_record(entry)
+    value = {} if record.json is None else {"value": decode(record.json)}
+    at = moment(record.at).isoformat()
+    return {"is": "version", "name": record.document, "at": at, "stamp": record.stamp} | value
 
 
 async def _fetch(scope: Scope, fetch: Fetch) -> Fetched:
-    """What lies here, though another replica may have the right to it by now."""
+    """Fetch what is stored here, even if another replica has the right to it by now."""
     outcome = (await scope.execute_here((fetch,)))[0]
     if not isinstance(outcome, Fetched):
         refuse(outcome, fetch.entity)

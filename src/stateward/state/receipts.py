@@ -1,4 +1,4 @@
-"""The receipt of what a model was given: how a turn keeps it, and what it stands for later."""
+"""Receipts of turns: stored as the note of an append, later resolved to what the model saw."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from stateward.codec import decode
 from stateward.context.compaction import Kept
 from stateward.errors import InvalidInput
 from stateward.ops import Entity, Entry, Fetched, Found, Head, Log, Value, digest_of
-from stateward.records import Context, Gone, TurnReceipt, Window, WorkflowInfo, moment
+from stateward.records import WorkflowInfo, moment
 from stateward.state.edits import Edits
+from stateward.state.window_record import Context, Gone, TurnReceipt, Window
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(TurnReceipt).decode
@@ -20,7 +21,7 @@ _decode_summary = msgspec.json.Decoder(Kept).decode
 
 
 def note_of(saw: Any, entity: Entity, owner: str | None) -> str:
-    """What `saw=` was given, for the append that it led to; raises if it is of something else."""
+    """Encode the receipt of `saw` for the append; raises if `saw` belongs to another thread."""
     if saw is UNREAD:
         return _encode(UNREAD).decode()
     window = saw.thread if isinstance(saw, Context) else saw
@@ -43,51 +44,53 @@ def note_of(saw: Any, entity: Entity, owner: str | None) -> str:
 
 
 def receipt_of(note: str) -> TurnReceipt:
-    """The receipt in a note."""
+    """Decode the receipt in a note."""
     return _decode(note)
 
 
-# Of a turn that was answered while the store could not be read.
+# The receipt of a turn that was answered while the store could not be read.
 UNREAD = TurnReceipt(0, None, 0, 0, unread=True)
 
 
 class Recalled:
-    """The messages of a receipt, found again among those that are there now.
+    """The messages of a receipt, located in the thread as it is now.
 
-    A receipt counts messages from the ends of the thread as it was then: what was removed since
-    counts too, and `Edits` knows what that was.
+    A receipt counts messages from both ends of the thread as it was then. Messages removed since
+    then still count; `Edits` lists them.
     """
 
-    def __init__(self, receipt: TurnReceipt, edits: Edits, seen: Fetched) -> None:
+    def __init__(self, receipt: TurnReceipt, edits: Edits, fetched: Fetched) -> None:
         self.gone: list[Gone] = []
         self.numbers: tuple[int, ...] = ()  # of the messages that were given: see `messages`
         self.receipt = receipt
-        self._head = seen.head
+        self._head = fetched.head
         self._changed = edits.after(receipt.commits)
         self._beginning: dict[int, Entry] = {}
         self._end: dict[int, Entry] = {}
-        self._lowest = 0  # from here on it was read
+        self._lowest = 0  # number of the oldest message read so far; 0: none
         self._top = receipt.version if receipt.upto is None else min(receipt.upto, receipt.version)
-        self.is_told = not seen.reset and edits.since <= receipt.commits and self._counts_agree()
+        self._is_countable = (
+            not fetched.reset and edits.since <= receipt.commits and self._counts_agree()
+        )
 
     def _counts_agree(self) -> bool:
-        """Whether nothing was removed but what is known of."""
+        """Whether every removed message is accounted for."""
         head, receipt = self._head, self.receipt
         if head.base:
-            return True  # what was trimmed is told by number
+            return True  # the numbers tell which messages were trimmed
         then = receipt.version - receipt.omitted - receipt.given - receipt.pinned
         since = sum(why == "removed" for why in self._changed.values())
         return head.version - head.live == then + since
 
     def beginning(self) -> Log | None:
-        """What to read for the pinned messages."""
-        if not self.is_told or not self.receipt.pinned:
+        """Return the range to read for the pinned messages, or None."""
+        if not self._is_countable or not self.receipt.pinned:
             return None
         return Log(0, self._top, first=self.receipt.pinned, details=True)
 
     def older(self, page: int) -> Log | None:
-        """What to read next for the others, newest first; None: that is enough."""
-        if not self.is_told or len(self._numbers()) >= self._wanted or self._lowest == 1:
+        """Return the next range to read for the others, newest first; None when done."""
+        if not self._is_countable or len(self._numbers()) >= self._wanted or self._lowest == 1:
             return None
         upto = self._lowest - 1 if self._lowest else self._top
         return Log(0, upto, last=min(page, self._wanted), details=True)
@@ -104,7 +107,7 @@ class Recalled:
         return self.receipt.given + len(self.receipt.skipped)
 
     def _numbers(self) -> list[int]:
-        """Of the last messages that there were then, as far as was read; the newest first."""
+        """Return the numbers of the last messages of then, as far as read; newest first."""
         if not self._lowest:
             return []
         removed = (
@@ -120,9 +123,9 @@ class Recalled:
         return sorted({*self._beginning, *removed})[: self.receipt.pinned]
 
     def messages(self) -> list[dict[str, Any]]:
-        """Those that are as they were given; the others are `gone`."""
+        """Return the messages that are unchanged; all others are added to `gone`."""
         receipt, base = self.receipt, self._head.base
-        if not self.is_told:
+        if not self._is_countable:
             if receipt.given or receipt.pinned:
                 self.gone.append(Gone("message", "", "unknown"))
             return []
@@ -149,7 +152,7 @@ class Recalled:
         return shown
 
     def summary(self, value: Value | None) -> str | None:
-        """The summary that was given, if it is still that."""
+        """Return the summary that was given, if it is unchanged."""
         if self.receipt.summary is None:
             return None
         text = None if value is None else _decode_summary(value.json).text
@@ -159,10 +162,10 @@ class Recalled:
         return None
 
     def workflow(self, found: Found) -> WorkflowInfo | None:
-        """One that was under way then, if nothing has happened to it since."""
+        """Return a workflow that was active then, if it is unchanged."""
         digest, touched = (self.receipt.workflows or {})[found.entity.id]
         if found.head.exists:
-            from stateward.state.run_record import workflow_info  # only who has any needs it
+            from stateward.state.workflow_record import workflow_info  # few receipts need it
 
             info = workflow_info(found)
             if info.digest == digest:
@@ -173,7 +176,7 @@ class Recalled:
 
 
 def end_of(entries: list[Entry], head: Head) -> Entry | None:
-    """The last entry of the append that the first of these came with; None: it is further on."""
+    """Return the last entry of the append that the first entry belongs to; None if not read yet."""
     same = [entry for entry in entries if entry.stamp == entries[0].stamp]
     if len(same) < len(entries) or same[-1].seq == head.version:
         return same[-1]
@@ -183,7 +186,7 @@ def end_of(entries: list[Entry], head: Head) -> Entry | None:
 def stale_documents(
     versions: Mapping[str, tuple[int, str | None]], there: Mapping[str, Value]
 ) -> list[Gone]:
-    """Those that have another version by now, or none."""
+    """Return the documents that have another version now, or were deleted."""
     return [
         Gone("document", name, "changed" if name in there else "deleted")
         for name, then in versions.items()

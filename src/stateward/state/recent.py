@@ -1,4 +1,4 @@
-"""What was touched last, newest first: threads, workflows and tasks."""
+"""Listings by id or by last update, of threads, workflows and tasks."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ async def listed(
     *,
     rare: bool = False,
 ) -> AsyncIterator[tuple[Found, str]]:
-    """Entities in an order, each with the cursor after it; "" where that is by id.
+    """Yield entities in an order, each with the cursor after it; "" in the order of ids.
 
-    `rare`: few of them may be `wanted`, so more are read than there shall be.
+    `rare`: few entities may be `wanted`, so pages are larger than `limit`.
     """
     if order not in ("id", "recent"):
         raise InvalidInput(f'order is "id" or "recent", not {order!r}')
@@ -44,8 +44,8 @@ async def listed(
     else:
         source = _by_id(scope, op, wanted)
     left = limit
-    async for found, cursor in source:
-        yield found, cursor
+    async for entity, cursor in source:
+        yield entity, cursor
         if left is not None:
             left -= 1
             if left == 0:
@@ -54,15 +54,15 @@ async def listed(
 
 async def _by_id(scope: Scope, op: List, wanted: Wanted | None) -> AsyncIterator[tuple[Found, str]]:
     async for page in scope.pages(op):
-        for found in page.entities:
-            if wanted is None or wanted(found):
-                yield found, ""
+        for entity in page.entities:
+            if wanted is None or wanted(entity):
+                yield entity, ""
 
 
 async def _recent(
     scope: Scope, op: List, before: str | None, limit: int | None, wanted: Wanted | None
 ) -> AsyncIterator[tuple[Found, str]]:
-    """Page by page: one that is asked for without conditions is one round trip."""
+    """Read page by page; a limited listing without conditions is one round trip."""
     cursor = PageCursor(None) if before is None else PageCursor.of(before)
     largest = scope.capabilities.page
     usual = largest if limit is None else min(limit, largest)
@@ -70,11 +70,11 @@ async def _recent(
     while True:
         page = (await scope.execute((replace(op, recent=True, after=after, limit=size),)))[0]
         assert isinstance(page, Listed)
-        for found, then in zip(
+        for entity, then in zip(
             page.entities, cursors(page.entities, after, page.next, size), strict=True
         ):
-            if not cursor.was_shown(found) and (wanted is None or wanted(found)):
-                yield found, str(then)
+            if not cursor.was_shown(entity) and (wanted is None or wanted(entity)):
+                yield entity, str(then)
         if page.next is None:
             return
         after, size = page.next, usual

@@ -1,4 +1,4 @@
-"""What an engine refused, in words."""
+"""Exceptions for the refusals of an engine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from stateward.ops import (
 
 
 def stored(outcome: Outcome, entity: Entity) -> Applied:
-    """What was stored by this call, now or at an earlier try; every refusal raises."""
+    """Return the commit as stored, now or by an earlier try; raises on every refusal."""
     if type(outcome) is Applied:
         return outcome
     if type(outcome) is Duplicate:
@@ -39,7 +39,7 @@ def stored(outcome: Outcome, entity: Entity) -> Applied:
 
 
 def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
-    """The exception that says in words what the engine refused."""
+    """Raise the exception for a refusal."""
     what = f"{entity.kind} {entity.id!r}"
     error: StatewardError
     match outcome:

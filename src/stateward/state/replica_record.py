@@ -1,9 +1,9 @@
-"""What a process writes of itself into the store, and what others read there. No I/O.
+"""Heartbeats: the record that each process keeps of itself in the store. No I/O.
 
-One entity for each process that has the store open, of the kind `heartbeat`. Its document is
-written anew with each beat, it is due when three beats are missing, and it expires a day after
-the last: so the store's own clock says who lives, and the dead vanish by themselves. What it has
-measured over time is kept with it: see `signal_record`.
+Each process that has the store open has one entity of the kind `heartbeat`. Its document is
+rewritten with each beat; the entity is due when three beats are missing, and expires a day after
+the last one. So the store's own clock decides which processes are alive, and records of dead ones
+vanish by themselves. `signal_record` adds measurements over time.
 """
 
 from __future__ import annotations
@@ -19,29 +19,18 @@ from stateward.observe import catalogue as metric
 from stateward.observe.counters import Counters
 from stateward.observe.metrics import DURATIONS, Metrics, add_up, quantile
 from stateward.observe.recorder import READS
-from stateward.ops import (
-    Commit,
-    Entity,
-    Found,
-    List,
-    Listed,
-    Op,
-    Outcome,
-    Put,
-    SetHead,
-    Write,
-)
+from stateward.ops import Commit, Entity, Found, List, Listed, Op, Outcome, Put, SetHead, Write
 from stateward.records import ReplicaCounts, ReplicaInfo, moment
 
-RETAIN = 86_400.0  # seconds that what a process has said is kept after its last beat
-SHOWN = 3600.0  # seconds that it is shown among the others
-MISSED = 3  # beats after which it is gone
-LISTED = 1000  # at most, those that live first
+RETAIN = 86_400.0  # seconds from the last beat until the record expires
+SHOWN = 3600.0  # seconds from the last beat until it is no longer listed
+MISSED = 3  # missing beats after which a process counts as gone
+LISTED = 1000  # at most
 CLOSED = "closed"
 
 
 class Beat(Struct, frozen=True):
-    """The document. Fields that another release adds are passed over, and those it lacks empty."""
+    """The document. Fields added by another release are ignored; missing ones are empty."""
 
     host: str = ""
     pid: int = 0
@@ -58,41 +47,41 @@ _decode = msgspec.json.Decoder(Beat, strict=False).decode
 
 
 def beating(entity: Entity, op: str, beat: Beat, measured: tuple[Write, ...] = ()) -> Commit:
-    """It lives, and this is what it says."""
+    """Return the commit of a heartbeat."""
     head = SetHead(status="", due_in=MISSED * beat.every, retain=RETAIN)
     return Commit(entity, op, (Put(HEARTBEAT, _encode(beat).decode()), *measured, head))
 
 
 def closing(entity: Entity, op: str, beat: Beat, measured: tuple[Write, ...] = ()) -> Commit:
-    """The same for the last time."""
+    """Return the commit of the last heartbeat, when the store is closed."""
     head = SetHead(status=CLOSED, due=0, retain=RETAIN)
     return Commit(entity, op, (Put(HEARTBEAT, _encode(beat).decode()), *measured, head))
 
 
 def listings(namespace: str) -> tuple[Op, ...]:
-    """All processes, and those that have missed beats: what `replicas_in` reads."""
+    """Return the listings that `replicas_in` reads: all processes, and those that missed beats."""
     every = List(namespace, HEARTBEAT, recent=True, documents=(HEARTBEAT,), limit=LISTED)
     return every, List(namespace, HEARTBEAT, due=True, reverse=True, limit=LISTED)
 
 
 def replicas_in(outcomes: Sequence[Outcome], now: float) -> list[ReplicaInfo]:
-    """Those that live first, then those heard of last; the dead for an hour.
+    """Return living processes first, then the others, latest beat first; the dead for an hour.
 
-    Only for that hour `now` is the reader's clock: who lives is told by the store's.
+    The reader's clock, `now`, counts for that hour alone: the store's decides who is alive.
     """
     every, overdue = outcomes
     assert isinstance(every, Listed)
     assert isinstance(overdue, Listed)
-    missed = {found.entity: found.head.updated for found in overdue.entities}
-    each = [_info(found, missed.get(found.entity)) for found in every.entities]
-    infos = [it for it in each if it.alive or it.beat_at.timestamp() > now - SHOWN]
-    return sorted(infos, key=lambda it: (not it.alive, -it.beat_at.timestamp(), it.id))
+    missed = {entity.entity: entity.head.updated for entity in overdue.entities}
+    infos = [_info(entity, missed.get(entity.entity)) for entity in every.entities]
+    shown = [info for info in infos if info.alive or info.beat_at.timestamp() > now - SHOWN]
+    return sorted(shown, key=lambda info: (not info.alive, -info.beat_at.timestamp(), info.id))
 
 
 def _info(found: Found, overdue_since: float | None) -> ReplicaInfo:
     head = found.head
     beat = _beat(found)
-    gone = overdue_since == head.updated  # else it has beaten between the two looks
+    gone = overdue_since == head.updated  # else it has sent a beat between the two reads
     return ReplicaInfo(
         id=found.entity.id,
         status="closed" if head.status == CLOSED else "gone" if gone else "alive",
@@ -112,19 +101,19 @@ def _info(found: Found, overdue_since: float | None) -> ReplicaInfo:
 def _beat(found: Found) -> Beat:
     try:
         return _decode(found.documents[HEARTBEAT].json)
-    except (KeyError, msgspec.MsgspecError):  # of a release that writes it otherwise
+    except (KeyError, msgspec.MsgspecError):  # written by another release
         return Beat()
 
 
 class Pulse:
-    """What a process says of its counters with each beat."""
+    """Counters of a process as they are sent with each beat."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._before: dict[str, list[int]] = {}
 
     def counts(self, metrics: Metrics, kept: int, alarms: tuple[str, ...]) -> ReplicaCounts:
-        """Since the start; the latencies are since the last time this was asked."""
+        """Return the counts since the start, and the latencies since the previous call."""
         counters = self._counters
         answered = metrics.family(metric.OPERATIONS.name).samples
         reads = [s.value for s in answered if s.labels["operation"] in READS]

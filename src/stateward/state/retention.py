@@ -1,4 +1,4 @@
-"""How long a thread is kept, said after it was begun; pins and archives, which keep it anyway."""
+"""Retention of an existing thread, and pins and archives, which override it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,19 @@ from typing import Any
 
 from stateward.codec import decode, encode
 from stateward.errors import InvalidInput
-from stateward.ops import CommitsAt, Conflict, Delete, Head, LogAt, Put, SetHead, Value, Write
+from stateward.ops import CommitsAt, Delete, Head, LogAt, Put, SetHead, Value, Write
 from stateward.state.about import ABOUT, archived, unarchived
 from stateward.state.handle import PINNED, Handle
-from stateward.state.refusals import stored
 
 Documents = Mapping[str, Value]
 Decide = Callable[[Head, Documents], tuple[Write, ...]]
 
 
 async def set_retention(handle: Handle, retain: float | None) -> None:
-    """Keep it for so many seconds after its last message, counting from now; None: for ever."""
+    """Set the seconds a thread is kept after its last message, from now; None: for ever."""
 
-    def decide(head: Head, found: Documents) -> tuple[Write, ...]:
-        if PINNED in found:  # it counts from when it is unpinned
+    def decide(head: Head, documents: Documents) -> tuple[Write, ...]:
+        if PINNED in documents:  # the retention applies once it is unpinned
             return (_pin(retain),)
         return (SetHead(retain=retain or 0.0),)
 
@@ -28,54 +27,52 @@ async def set_retention(handle: Handle, retain: float | None) -> None:
 
 
 async def pin(handle: Handle) -> None:
-    """Keep it until it is unpinned."""
-
+    """Keep a thread until it is unpinned."""
     await _decided(handle, _pinned)
 
 
 async def unpin(handle: Handle) -> None:
-    """Keep it as long as was last set, counting from now."""
-
+    """End a pin; the retention that was set last applies, counted from now."""
     await _decided(handle, _unpinned)
 
 
 async def archive(handle: Handle) -> None:
-    """Keep it, and leave it out of the listings of what is not archived."""
+    """Pin a thread, and leave it out of the default listings."""
 
-    def decide(head: Head, found: Documents) -> tuple[Write, ...]:
-        about = _about(found)
+    def decide(head: Head, documents: Documents) -> tuple[Write, ...]:
+        about = _about(documents)
         if about.get("archived"):
             return ()
-        return (*_pinned(head, found), Put(ABOUT, archived(about, PINNED in found)))
+        return (*_pinned(head, documents), Put(ABOUT, archived(about, PINNED in documents)))
 
     await _decided(handle, decide)
 
 
 async def unarchive(handle: Handle) -> None:
-    """As it was before; its retention counts from now."""
+    """End an archive; unpin the thread unless it was pinned before."""
 
-    def decide(head: Head, found: Documents) -> tuple[Write, ...]:
-        about = _about(found)
+    def decide(head: Head, documents: Documents) -> tuple[Write, ...]:
+        about = _about(documents)
         if not about.get("archived"):
             return ()
-        unpinned = () if about["pinned_before"] else _unpinned(head, found)
+        unpinned = () if about["pinned_before"] else _unpinned(head, documents)
         return (*unpinned, Put(ABOUT, unarchived(about)))
 
     await _decided(handle, decide)
 
 
-def _about(found: Documents) -> dict[str, Any]:
-    return decode(found[ABOUT].json) if ABOUT in found else {}
+def _about(documents: Documents) -> dict[str, Any]:
+    return decode(documents[ABOUT].json) if ABOUT in documents else {}
 
 
-def _pinned(head: Head, found: Documents) -> tuple[Write, ...]:
-    return () if PINNED in found else (_pin(head.retain), SetHead(retain=0.0))
+def _pinned(head: Head, documents: Documents) -> tuple[Write, ...]:
+    return () if PINNED in documents else (_pin(head.retain), SetHead(retain=0.0))
 
 
-def _unpinned(head: Head, found: Documents) -> tuple[Write, ...]:
-    if PINNED not in found:
+def _unpinned(head: Head, documents: Documents) -> tuple[Write, ...]:
+    if PINNED not in documents:
         return ()
-    return (Delete(PINNED), SetHead(retain=decode(found[PINNED].json)["retain"] or 0.0))
+    return (Delete(PINNED), SetHead(retain=decode(documents[PINNED].json)["retain"] or 0.0))
 
 
 def _pin(retain: float | None) -> Put:
@@ -83,7 +80,7 @@ def _pin(retain: float | None) -> Put:
 
 
 async def _decided(handle: Handle, decide: Decide) -> None:
-    """Commit what follows from how it is now; one that does not exist is not begun by that."""
+    """Commit the writes that `decide` returns for the current state of an existing thread."""
     while True:
         fetched = await handle.fetch(documents=(PINNED, ABOUT))
         head = fetched.head
@@ -96,7 +93,5 @@ async def _decided(handle: Handle, decide: Decide) -> None:
         if not writes:
             return
         as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))
-        outcome = await handle.commit(writes, as_seen)
-        if not isinstance(outcome, Conflict):
-            stored(outcome, handle.entity)
+        if await handle.commit_if(as_seen, *writes):
             return

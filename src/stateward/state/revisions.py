@@ -1,7 +1,7 @@
-"""A conversation that is rewritten: single messages of it, its end, or all of it.
+"""Rewriting a conversation: single messages, its end, or all of it.
 
-Each is one commit, refused and tried again if anything at all was committed since the messages were
-read. So each call knows what it has changed, and of two that remove a message only one gets it.
+Each is one commit, which is retried if anything was committed since the messages were read. So each
+call knows what it changed, and of two that remove a message only one returns it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from stateward.state.refusals import refuse, stored
 async def edit_messages(
     handle: Handle, changes: Mapping[int, Any], expect: Cursor | None
 ) -> list[Change]:
-    """Rewrite messages by their number, or remove them (None); those that it changed, as before."""
+    """Rewrite messages by number, or remove them (None); returns the changed ones as before."""
     if not changes or any(type(n) is not int or not 1 <= n <= MOST for n in changes):
         raise InvalidInput("edit needs {number: message or None}, with numbers from 1")
     bodies: dict[int, str | None] = {
@@ -53,21 +53,21 @@ async def edit_messages(
             return []
         there = {entry.seq: bodies[entry.seq] for entry in entries}
         writes: tuple[Write, ...] = (Replace(there),)
-        if _is_concerned(summary, head, bodies):  # also by a removal that came too late
+        if _is_concerned(summary, head, bodies):  # also after a removal of a missing message
             writes = (*writes, Delete(SUMMARY))
         if await _committed(handle, writes, fetched) is not None:
             return [change_of(entry) for entry in entries]
 
 
 def _is_concerned(summary: Value | None, head: Head, edited: Mapping[int, str | None]) -> bool:
-    """Whether a summary may say what is edited here."""
-    found = kept(summary, head)
-    covered = max(found.upto, found.making)
+    """Whether a summary may contain text that is edited here."""
+    current = kept(summary, head)
+    covered = max(current.upto, current.making)
     return summary is not None and (min(edited) <= covered or None in edited.values())
 
 
 async def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> list[Change]:
-    """Remove every message after a place; those that it removed."""
+    """Remove every message after a position; returns the removed ones."""
     while True:
         fetched = await handle.fetch(documents=(EDITS,))
         _check_expected(handle, expect, fetched.head)
@@ -80,7 +80,7 @@ async def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> lis
 
 
 async def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | None) -> Appended:
-    """Put these messages in the place of all that there are."""
+    """Replace all messages by these."""
     messages = handle.redacted(messages)
     bodies = encode_messages(messages, handle.scope.limits) if messages else ()
     while True:
@@ -103,7 +103,7 @@ async def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | 
 
 
 async def _numbers(handle: Handle, head: Head) -> Iterable[int]:
-    """Those of all messages."""
+    """Return the numbers of all messages."""
     if head.version - head.base == head.live:  # none was ever removed in between
         return range(head.base + 1, head.version + 1)
     start = Cursor(head.base)
@@ -111,7 +111,7 @@ async def _numbers(handle: Handle, head: Head) -> Iterable[int]:
 
 
 async def _numbered(handle: Handle, numbers: Iterable[int]) -> tuple[Fetched, list[Entry]]:
-    """What there is of these numbers, with the head and the documents as they were before."""
+    """Read the messages with these numbers; head and documents are those of the first read."""
     scope, (first, *rest) = handle.scope, list(_spans(sorted(numbers), handle))
     fetched = await handle.fetch(first, (SUMMARY, EDITS))
     entries = list(fetched.entries)
@@ -126,7 +126,7 @@ async def _numbered(handle: Handle, numbers: Iterable[int]) -> tuple[Fetched, li
 
 
 def _spans(numbers: Sequence[int], handle: Handle) -> Iterator[Log]:
-    """Numbers that follow each other are asked for together, a page at a time."""
+    """Yield a range to read for each run of consecutive numbers, at most a page long."""
     page = handle.scope.capabilities.page
     first = last = numbers[0]
     for number in numbers[1:]:
@@ -146,7 +146,7 @@ def _check_expected(handle: Handle, expect: Cursor | None, head: Head) -> None:
 
 
 async def _committed(handle: Handle, writes: tuple[Write, ...], fetched: Fetched) -> Outcome | None:
-    """None: something was committed since the head was read, or the thread has expired."""
+    """Commit, or return None if the thread changed or expired since the head was read."""
     head, first = fetched.head, writes[0]
     if isinstance(first, Replace):
         writes = (*writes, edited(fetched.documents.get(EDITS), head, first.entries))

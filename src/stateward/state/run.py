@@ -1,8 +1,17 @@
-"""A workflow being driven: what its code asks for, and the parts that answer it.
+"""A workflow being driven: the calls that its code makes, and the parts that answer them.
 
-`Drive` is what all of them know in common; `RunNames` tells occurrences of a name apart;
-`RunCommits` writes to the workflow, with the failures that `StepFailures` keeps until then;
-`Branches` parks it when nothing but `Waits` and `Children` is left; `Steps` are run once.
+`Run` checks arguments and delegates to its parts; each gets the earlier ones that it needs in its
+constructor. Read them in this order:
+
+1. `RunRecord` (run_record) is the log of the workflow, indexed by the calls that it answers.
+2. `Drive` (run_drive) holds lease, record and clock of this one drive; all parts share it.
+3. `RunNames` (run_names) numbers calls of the same name, so that a replay finds their answers.
+4. `StepFailures` (step_failures) holds failures of steps until the next commit records them.
+5. `RunCommits` (run_commits) makes every write to the workflow, with the driver's fence.
+6. `Branches` (run_branches) counts busy branches, and parks the run when all others only wait.
+7. `Steps` (run_steps), `Waits` (run_waits) and `Children` (run_children) answer the calls.
+
+`RunEnd` (run_end) records the end after the block was left.
 """
 
 from __future__ import annotations
@@ -27,7 +36,7 @@ from stateward.kinds import WORKFLOW
 from stateward.layers.leases.held import HeldLease
 from stateward.ops import Put
 from stateward.state.effect_record import EffectOptions, Reconcile
-from stateward.state.effects import EffectRun
+from stateward.state.effect_run import EffectRun
 from stateward.state.handle import Handle
 from stateward.state.loose_ends import OPEN, LooseEnds
 from stateward.state.machine import move
@@ -37,14 +46,15 @@ from stateward.state.run_children import Children
 from stateward.state.run_commits import RunCommits
 from stateward.state.run_drive import Drive
 from stateward.state.run_names import RunNames
-from stateward.state.run_record import ACTIVE, COMPLETED, META, SNAPSHOT, STATE, STEP, RunRecord
+from stateward.state.run_record import RunRecord
 from stateward.state.run_steps import Steps
 from stateward.state.run_waits import Waits
 from stateward.state.step_failures import StepFailures
 from stateward.state.value_delta import thaw
 from stateward.state.work import OF_THE_STORE
+from stateward.state.workflow_record import ACTIVE, COMPLETED, META, SNAPSHOT, STATE, STEP
 
-UNREAD = object()  # what a checkpoint holds, as long as nobody asks
+UNREAD = object()  # stands for a checkpoint's value that has not been decoded yet
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,7 +74,7 @@ class Run:
         clock: float,
         since: float,
     ) -> None:
-        """`documents` are those that were there when it was entered, at `since`, as JSON."""
+        """`documents` are the workflow's documents as JSON when it was entered, at `since`."""
         meta = decode(documents[META])
         self.kind: str = meta["kind"]
         self.input: Any = meta["input"]
@@ -72,7 +82,7 @@ class Run:
         self.state: dict[str, Any] = decode(documents[STATE]) if STATE in documents else {}
         self.at: str | None = decode(documents[STEP])["at"] if STEP in documents else None
         self.status = status
-        self.result: Any = None  # what `Workflow.result` gives when it has completed
+        self.result: Any = None  # returned by `Workflow.result` after completion
         self.retain: float | None = meta.get("retain")
         self._handle = handle
         self._scope = handle.scope
@@ -106,11 +116,7 @@ class Run:
     # async only: begin
     @overload
     async def step(
-        self,
-        name: str,
-        function: Callable[P, Awaitable[R]],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, name: str, function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs
     ) -> R: ...
 
     @overload
@@ -125,21 +131,13 @@ class Run:
 
     @overload
     async def step(
-        self,
-        name: str,
-        function: Callable[[*Ts], Awaitable[R]],
-        *args: *Ts,
-        timeout: float,
+        self, name: str, function: Callable[[*Ts], Awaitable[R]], *args: *Ts, timeout: float
     ) -> R: ...
 
     # async only: end
     @overload
     async def step(
-        self,
-        name: str,
-        function: Callable[P, R],
-        *args: P.args,
-        **kwargs: P.kwargs,
+        self, name: str, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> R: ...
 
     @overload
@@ -154,11 +152,7 @@ class Run:
 
     @overload
     async def step(
-        self,
-        name: str,
-        function: Callable[[*Ts], R],
-        *args: *Ts,
-        timeout: float,
+        self, name: str, function: Callable[[*Ts], R], *args: *Ts, timeout: float
     ) -> R: ...
 
     async def step(  # type: ignore[misc]  # as with `Store.once`
@@ -210,12 +204,12 @@ class Run:
         id_ = self._names.number(f"effect {name}")
         options = EffectOptions(reconcile, keyed, attempts, ttl, name=name)
         effect = EffectRun(self._handle, id_, function, args, kwargs, options)
-        if self._drive.held is None and (found := await effect.recorded()) is not None:
-            return found.value
+        if self._drive.held is None and (recorded := await effect.recorded()) is not None:
+            return recorded.value
         return await self._alone(f"effect {name}", f"the effect {id_!r}", self._effect, effect)
 
     async def _effect(self, effect: EffectRun) -> Any:
-        """It is recorded elsewhere, so whether the workflow was cancelled is asked for first."""
+        """Run the effect unless the workflow was cancelled; its own entity does not show that."""
         head = (await self._drive.beside(self._handle.fetch)).head
         if head.exists and head.status != ACTIVE:
             await self._commits.stop()
@@ -252,10 +246,10 @@ class Run:
     async def child(self, name: str, *, kind: str, input: Any = None, id: str | None = None) -> Any:
         """Return the result of another workflow, started for this one and driven by any worker.
 
-        Until it has ended, this one is parked. `id` is the child's, by default made from this
-        workflow's id and the name. If it fails or is cancelled, `WorkflowFailed` is raised here and
-        recorded like the failure of a step. Cancelling this workflow cancels its children. A child
-        is kept after its end for as long as this workflow is after its own.
+        This workflow is parked until the child has ended. `id` is the child's; the default is made
+        from this workflow's id and the name. If the child fails or is cancelled, `WorkflowFailed`
+        is raised here and recorded like the failure of a step. Cancelling this workflow cancels its
+        children. A child is retained after its end as long as this workflow is after its own.
         """
         check_id(kind, "the kind of a workflow")
         id_ = self._names.number(f"child {check_id(name, 'the name of a child')}")
@@ -323,7 +317,7 @@ class Run:
             # async only: begin
             try:
                 await self._branches.busily("a checkpoint", self._checkpoint, value)
-            except asyncio.CancelledError:  # stored or not: the next driver sees
+            except asyncio.CancelledError:  # perhaps stored: the next driver finds out
                 cut_short = f"a checkpoint of the workflow {self.id!r} was cut short"
                 self._drive.broken = LeaseLost(cut_short)
                 raise
@@ -376,7 +370,7 @@ class Run:
 
     @property
     def has_loose_ends(self) -> bool:
-        """Whether children, questions or a parent have to be dealt with when it has ended."""
+        """Whether children, questions or a parent need attention after the end."""
         return self._has_parent or bool(self._drive.loose_ends)
 
     @property
@@ -385,16 +379,16 @@ class Run:
         return self._names.unasked
 
     async def _untaken(self, version: int) -> list[str]:
-        """The names of signals that it has not taken; `version` is the number of entries in all."""
-        if self._record.version < version:  # something has come that this run has not read
+        """Return the names of signals not taken; `version` is the total number of entries."""
+        if self._record.version < version:  # entries were added that this run has not read
             await self._drive.catch_up()
         return self._record.untaken
 
     async def leave(self) -> None:
-        """The block is over: whatever runs beside it asks for nothing and parks nothing."""
+        """Mark the block as left: tasks that outlive it can neither call nor park the run."""
         await self._branches.leave()
 
     async def _alone(self, name: str, what: str, answer: Callable[..., Any], *args: Any) -> Any:
-        """The answer to what is asked for under a name, if nothing of that name is under way."""
+        """Return the answer to a named call; raises if a call of that name is in progress."""
         with self._names.alone(name, what):
             return await self._branches.busily(what, answer, *args)

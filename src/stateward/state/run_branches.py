@@ -1,4 +1,4 @@
-"""The branches of a run: it is parked when nothing but waits is left of them."""
+"""The branches of a run: the run is parked when all that are left only wait."""
 
 from __future__ import annotations
 
@@ -14,43 +14,44 @@ from stateward.state.refusals import stored
 from stateward.state.run_commits import RunCommits
 from stateward.state.run_drive import Drive
 from stateward.state.run_names import RunNames
-from stateward.state.run_record import NOBODY_DRIVES, WAITS, Parked
+from stateward.state.run_record import Parked
+from stateward.state.workflow_record import NOBODY_DRIVES, WAITS
 
-# A branch that could go on does so within this many rounds of the event loop, and this time.
+# A branch that can continue does so within this many rounds of the event loop, and this time.
 ROUNDS, MOMENT = 20, 0.001
 
 
 class ParkedFor(Struct, frozen=True):
-    """Something that the run is parked for."""
+    """A wait that the run is parked for."""
 
     what: str
     name: str
     until: float | None = None
-    seen: int = 0  # of a child: the last that was told of it when it was looked at
+    notice: int = 0  # of a child: the number of its latest notice when the child was read
 
 
 class Branches:
-    """Which of them are busy, and what the others wait for."""
+    """Counts busy branches, and knows what the others wait for."""
 
     def __init__(self, drive: Drive, names: RunNames, commits: RunCommits) -> None:
         self._drive = drive
         self._names = names
         self._commits = commits
-        self._waits: dict[str, ParkedFor] = {}  # those that are to be parked for
+        self._waits: dict[str, ParkedFor] = {}  # by id
         # async only: begin
-        self._busy = 0  # branches that do something else than wait
+        self._busy = 0  # branches that do anything but wait
         self._quiet = asyncio.Event()
         self._quiet.set()
         self._parking = asyncio.Lock()
         # async only: end
 
     async def busily(self, what: str, answer: Callable[..., Any], *args: Any) -> Any:
-        """The answer, worked out by a branch that the run is not parked under meanwhile."""
+        """Return the answer; the run is not parked while this branch works it out."""
         # async only: begin
         if self._drive.held is None:
-            await self.moment()  # a branch that was left behind then is left behind again
+            await self.moment()  # in a replay too, a slow branch stays behind
         late = self._parking.locked()
-        async with self._parking:  # a run that is being parked begins nothing
+        async with self._parking:  # a run that is being parked starts nothing
             self._drive.cut_off |= late and self._drive.parked
             self._drive.check(what)
             self._busy += 1
@@ -64,23 +65,23 @@ class Branches:
         # sync only: return answer(*args)
 
     async def park(self, id_: str, wait: ParkedFor) -> None:
-        """Give the lease back and leave the block, unless something arrived in between.
+        """Give the lease back and leave the block, unless a signal or a notice has arrived.
 
-        Not under a branch that is busy: what it does could not be recorded any more. Of several
-        waits the one that ends first says when the workflow is due.
+        Never parks while another branch is busy, because its results could not be recorded. The
+        wait that ends first decides when the workflow is due.
         """
         self._waits[id_] = wait
         # async only: begin
         self._rests()
         try:
             await self._settle()
-            # Shielded: a parking that is cut short may have been, and nobody would know.
+            # Shielded: after a cancelled commit it would be unknown whether the run is parked.
             parking = asyncio.ensure_future(self._give_back_at_rest())
             try:
                 await asyncio.shield(parking)
             except asyncio.CancelledError:
                 parking.add_done_callback(lambda done: done.cancelled() or done.exception())
-                self._drive.cut_off |= self._parking.locked()  # whoever cut it short goes on
+                self._drive.cut_off |= self._parking.locked()  # the canceller continues
                 raise
         finally:
             self._busy += 1
@@ -91,7 +92,7 @@ class Branches:
         # sync only: self._waits.pop(id_, None)
 
     async def leave(self) -> None:
-        """The block is over: whatever runs beside it asks for nothing and parks nothing."""
+        """Mark the block as left: tasks that outlive it can neither call nor park the run."""
         self._drive.left = True
         # async only: begin
         if self._parking.locked():
@@ -101,23 +102,23 @@ class Branches:
 
     # async only: begin
     async def moment(self) -> None:
-        """Time for every branch that could go on to do so."""
+        """Give every branch that can continue the time to do so."""
         world = self._drive.scope.world
         await world.pause(MOMENT)
         for _ in range(ROUNDS):
             await world.pause(0)
 
     def _rests(self) -> None:
-        """One branch less that is busy."""
+        """Count one busy branch less."""
         self._busy -= 1
         if not self._busy:
             self._quiet.set()
 
     async def _settle(self) -> None:
-        """Until every branch has come as far as it can: to a wait, or to its end.
+        """Wait until every branch has come as far as it can: to a wait, or to its end.
 
-        Whoever is told of the end of a branch (a group, a `gather`, and the code around it) hears
-        of it some rounds of the event loop later, and then may go on, or cut this wait short.
+        Code that awaits the end of a branch (a group, a `gather`, and the code around it) resumes
+        some rounds of the event loop later, and may then continue, or cancel this wait.
         """
         asked = -1
         while asked != (asked := self._names.total) or self._busy:
@@ -126,7 +127,7 @@ class Branches:
 
     async def _give_back_at_rest(self) -> None:
         async with self._parking:
-            # Another wait may just have read what came, for itself and for others.
+            # Another wait may just have read entries that answer this one too.
             came = any(self._has_come(id_, wait) for id_, wait in self._waits.items())
             if not self._busy and not came:
                 self._drive.check("a wait")
@@ -135,7 +136,7 @@ class Branches:
     def _has_come(self, id_: str, wait: ParkedFor) -> bool:
         record = self._drive.record
         if wait.what == "child":
-            return record.told.get(wait.name, 0) > wait.seen
+            return record.notices.get(wait.name, 0) > wait.notice
         return wait.what == "signal" and record.answer(id_, wait.name, wait.until) is not None
 
     # async only: end
@@ -149,7 +150,7 @@ class Branches:
             {
                 "what": wait.what,
                 "name": wait.name,
-                "since": drive.record.begun.get(id_, drive.now()),
+                "since": drive.record.started.get(id_, drive.now()),
                 "until": wait.until,
             }
             for id_, wait in self._waits.items()

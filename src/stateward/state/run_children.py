@@ -1,4 +1,4 @@
-"""The children of a run: workflows that it begins, and is parked for until they have ended."""
+"""The children of a run: workflows that it starts, and is parked for until they have ended."""
 
 from __future__ import annotations
 
@@ -13,19 +13,12 @@ from stateward.state.refusals import stored
 from stateward.state.run_branches import Branches, ParkedFor
 from stateward.state.run_commits import RunCommits
 from stateward.state.run_drive import Drive
-from stateward.state.run_record import (
-    ACTIVE,
-    CANCELLED,
-    COMPLETED,
-    ERROR,
-    META,
-    RESULT,
-    error_text,
-)
+from stateward.state.work import error_text
+from stateward.state.workflow_record import ACTIVE, CANCELLED, COMPLETED, ERROR, META, RESULT
 
 
 class Children:
-    """Each is begun once, and told of in what the workflow has open before that."""
+    """Starts each child once, after it was noted among the loose ends of the workflow."""
 
     def __init__(self, drive: Drive, branches: Branches, commits: RunCommits) -> None:
         self._drive = drive
@@ -33,8 +26,8 @@ class Children:
         self._commits = commits
 
     async def result(self, id_: str, entity: Entity, meta: str) -> Any:
-        """What this child came to, which is begun with `meta` if it is not there."""
-        drive, told = self._drive, self._drive.record.told
+        """Return the result of a child, which is started with `meta` if it does not exist."""
+        drive, notices = self._drive, self._drive.record.notices
         kind, child = decode(meta)["kind"], entity.id
         if id_ not in drive.loose_ends.children:
             drive.loose_ends.has(id_, child, kind)
@@ -43,7 +36,7 @@ class Children:
         handle = Handle(drive.scope, entity, await drive.owner())
         while True:
             drive.check(f"the child {child!r}")
-            seen = told.get(child, 0)
+            notice = notices.get(child, 0)
             unforbidden = (Absent(), NotDroppedSince(drive.since))
             outcome = await drive.beside(
                 handle.commit, begin, unforbidden, reading=(META, RESULT, ERROR)
@@ -62,4 +55,4 @@ class Children:
                     raise WorkflowFailed(f"the child {child!r} {how} {outcome.head.status}: {why}")
             else:
                 stored(outcome, entity)
-            await self._branches.park(id_, ParkedFor("child", child, seen=seen))
+            await self._branches.park(id_, ParkedFor("child", child, notice=notice))

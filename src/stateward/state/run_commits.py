@@ -1,4 +1,4 @@
-"""Commits of a run: each carries its driver's fence, and the failures that came before it."""
+"""Commits of a run: each has the driver's fence, and the failures of steps before it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from stateward.ops import (
 )
 from stateward.state.refusals import refuse, stored
 from stateward.state.run_drive import Drive
-from stateward.state.run_record import ACTIVE, CANCELLED, ERROR
 from stateward.state.step_failures import StepFailures
 from stateward.state.work import OF_THE_STORE, error_record
+from stateward.state.workflow_record import ACTIVE, CANCELLED, ERROR
 
 STILL_ACTIVE = StatusIn((ACTIVE,))
 
 
 class RunCommits:
-    """The one way in which a run writes to its workflow."""
+    """Makes all writes of a run to its workflow."""
 
     def __init__(self, drive: Drive, failures: StepFailures) -> None:
         self._drive = drive
@@ -35,14 +35,14 @@ class RunCommits:
         self._failing = asyncio.Lock()  # async only
 
     async def commit(self, writes: tuple[Write, ...], *checks: Check) -> tuple[Outcome, int]:
-        """A commit with the driver's fence; if it is refused or not sure, the run is over.
+        """Commit with the driver's fence; returns the outcome and the number of failures added.
 
-        Failures of steps that the run went on after are recorded with it, before anything that came
-        of them: the outcome, and how many there were. Before that nothing came of them, and a
-        replay may run the step again.
+        If the commit is refused or uncertain, the run is over. Failures of steps after which the
+        run continued are recorded with it, before anything that results from them. Until then they
+        had no consequences, and a replay may run the step again.
         """
         # async only: begin
-        async with self._failing:  # what comes of a failure is not recorded before it
+        async with self._failing:  # a failure is recorded before its consequences
             failures = self._failures.due()
             if failures or self._drive.loose_ends.changed:
                 return await self._commit_with(failures, writes, checks), len(failures)
@@ -52,9 +52,9 @@ class RunCommits:
         return await self._commit_with({}, writes, checks), 0
 
     async def record_failures(self) -> None:
-        """Store now what would have been stored with whatever comes next."""
+        """Record failures and loose ends now, not with the next commit."""
         # async only: begin
-        async with self._failing:  # or somebody else just does
+        async with self._failing:  # another branch may just be doing it
             failures = self._failures.due()
             if failures or self._drive.loose_ends.changed:
                 stored(await self._commit_with(failures, (), ()), self._drive.entity)
@@ -64,30 +64,30 @@ class RunCommits:
         # sync only:     stored(self._commit_with(failures, (), ()), self._drive.entity)
 
     async def append(self, key: str, body: str) -> Applied:
-        """Add to what is recorded."""
+        """Append an entry to the log, under its key."""
         record = self._drive.record
         if record.retried:
-            key = f"{key}:{record.retried}"  # the same may have been recorded before
+            key = f"{key}:{record.retried}"  # the key may have been used before the retry
         outcome, failures = await self.commit((Append((body,), key),))
         applied = stored(outcome, self._drive.entity)
         if outcome is applied:  # stored just now, not at an earlier try
             self._drive.set_clock(applied.at)
         if applied.version == record.version + failures + 1:
-            record.version = applied.version  # else signals came in between: still unread
+            record.version = applied.version  # else signals came in between, and are unread
         return applied
 
-    async def tell_of_trouble(self, id_: str, error: BaseException) -> None:
-        """Have `WorkflowInfo` show a failure before the next try, if that can be stored."""
+    async def show_trouble(self, id_: str, error: BaseException) -> None:
+        """Store a failure for `WorkflowInfo` before the next try, if the store answers."""
         drive = self._drive
         assert drive.held is not None
         trouble = self._failures.trouble(id_, error_record(error))
         try:
             await drive.handle.commit((trouble,), (drive.held.fence,))
         except OF_THE_STORE:
-            pass  # whoever cannot be reached will be missed at the next record
+            pass  # the next commit fails too if the store is still down
 
     async def stop(self, writes: tuple[Write, ...] = ()) -> None:
-        """The workflow was cancelled. What was finished by then is recorded all the same."""
+        """Raise `WorkflowCancelled`, after recording the step that has just finished."""
         drive = self._drive
         assert drive.held is not None
         if writes and isinstance(writes[0], Append):

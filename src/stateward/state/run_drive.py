@@ -1,4 +1,4 @@
-"""One driving of a workflow: its lease, what is recorded, its clock, and whether it is over."""
+"""One drive of a workflow: its lease, record and clock, and whether it is over."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from stateward.layers.leases.held import HeldLease
 from stateward.ops import Log
 from stateward.state.handle import Handle
 from stateward.state.loose_ends import LooseEnds
-from stateward.state.run_record import CANCELLED, Parked, RunRecord
+from stateward.state.run_record import Parked, RunRecord
 from stateward.state.work import OF_THE_STORE
+from stateward.state.workflow_record import CANCELLED
 
 
 class Drive:
-    """What all parts of a run know in common."""
+    """The state that all parts of a run share."""
 
     def __init__(
         self,
@@ -34,16 +35,16 @@ class Drive:
         self.status = status  # as of entering
         self.record = record
         self.loose_ends = loose_ends
-        self.held = held  # None: what has ended is replayed
+        self.held = held  # None: a workflow that has ended is replayed
         self.since = since  # when it was entered, by the engine's clock
         self.parked = False
-        self.cut_off = False  # whether it was parked while some of it wanted to go on
+        self.cut_off = False  # whether it was parked while a branch could continue
         self.broken: StatewardError | None = None
         self.left = False
-        self._clock = clock  # the engine's, from ours
+        self._clock = clock  # the engine's clock minus ours
 
     def check(self, what: str) -> None:
-        """Raise unless the run may go on with this."""
+        """Raise unless the run may continue with this call."""
         if self.parked:
             raise Parked
         if self.left:
@@ -63,27 +64,27 @@ class Drive:
             raise
 
     def now(self) -> float:
-        """The engine's clock, as far as it is known here."""
+        """Return the engine's time, estimated from our clock."""
         return self.scope.world.monotonic() + self._clock
 
     def set_clock(self, at: float) -> None:
-        """By the engine's clock it is this time now."""
+        """Correct the estimate: the engine's time is `at` now."""
         self._clock = at - self.scope.world.monotonic()
 
     async def catch_up(self) -> None:
-        """Read what others (signals, transitions) have appended since."""
+        """Read the entries that others (signals, transitions) have appended since."""
         fetched = await self.handle.fetch(Log(self.record.version, details=True))
         for entry in fetched.entries:
             self.record.add(entry)
 
     async def owner(self) -> str:
-        """Whose this workflow is, also if it was addressed without saying so."""
+        """Return the owner of the workflow, which is read if the caller did not name it."""
         if self.handle.owner is None:
             return str((await self.beside(self.handle.fetch)).head.owner)
         return self.handle.owner
 
     async def beside(self, call: Callable[..., Any], *args: Any, **options: Any) -> Any:
-        """A call to another entity. If it is not sure what became of it, the run is over."""
+        """Call another entity. If the store fails, the outcome is unknown, and the run is over."""
         try:
             return await call(*args, **options)
         except OF_THE_STORE as error:

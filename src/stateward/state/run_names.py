@@ -1,4 +1,4 @@
-"""The names of what a run asks for, and how it finds again what is recorded under them."""
+"""Names of a run's calls, and the ids under which their answers are recorded."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from stateward.state.run_record import RunRecord
 
 
 class RunNames:
-    """By their order, what is asked for twice under one name is told apart."""
+    """Numbers calls of one name in their order, so that a replay gives them the same ids."""
 
     def __init__(self, workflow: str, record: RunRecord) -> None:
         self._workflow = workflow
         self._record = record
         self._asked: Counter[str] = Counter()
         self._answered: set[str] = set()
-        self._open: set[str] = set()  # names that are asked for and not answered
+        self._open: set[str] = set()  # names of calls in progress
         self._marked = False  # whether a checkpoint is being recorded
 
     def number(self, name: str) -> str:
-        """The id of this occurrence: name#1, name#2 …; after the third checkpoint, name#3.1 …"""
+        """Return the id of a new call: name#1, name#2 …; after the third checkpoint, name#3.1 …"""
         check_id(name, "the name of a step")
         if self._marked:
             raise InvalidInput(
@@ -36,25 +36,25 @@ class RunNames:
         return id_
 
     def latest(self, name: str) -> str:
-        """The id of what was asked for last under this name."""
+        """Return the id of the last call of this name."""
         return f"{name}#{self._record.mark}{self._asked[name]}"
 
     @property
     def total(self) -> int:
-        """How much was asked for so far."""
+        """The number of calls so far."""
         return self._asked.total()
 
     @property
     def unasked(self) -> list[str]:
-        """Recorded steps that were not asked for (yet)."""
+        """Recorded steps that were not called (yet)."""
         return sorted(self._record.steps.keys() - self._answered)
 
     @contextmanager
     def alone(self, name: str, what: str) -> Iterator[None]:
-        """While nothing else of that name is under way.
+        """Enclose a call; raises if another one of that name is in progress.
 
-        Two of one name are told apart by their order, which is another in a replay, where what is
-        recorded takes no time.
+        Calls of one name are numbered in their order. Concurrent ones could have another order in a
+        replay, where recorded answers take no time.
         """
         if name in self._open:
             raise InvalidInput(
@@ -69,7 +69,7 @@ class RunNames:
 
     @contextmanager
     def marked(self) -> Iterator[None]:
-        """While a checkpoint is recorded, and nothing else is under way."""
+        """Enclose a checkpoint; raises if any other call is in progress."""
         if self._open or self._marked:
             raise InvalidInput(
                 f"the workflow {self._workflow!r} takes a checkpoint while a step, a wait or "
@@ -82,6 +82,6 @@ class RunNames:
             self._marked = False
 
     def count_anew(self) -> None:
-        """A checkpoint is recorded: nothing from before it is asked for again."""
+        """Start counting again after a checkpoint, before which nothing is called again."""
         self._asked.clear()
         self._answered.clear()

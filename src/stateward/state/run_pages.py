@@ -1,4 +1,4 @@
-"""Reading what a workflow has recorded: a snapshot and what came after it, in few round trips."""
+"""Reading the log of a workflow: a snapshot and the entries after it, in few round trips."""
 
 from __future__ import annotations
 
@@ -7,17 +7,19 @@ from stateward.ops import Fetch, Fetched, Log
 from stateward.state.feeds import reset
 from stateward.state.handle import Handle
 from stateward.state.refusals import refuse
-from stateward.state.run_record import SNAPSHOT, RunRecord
+from stateward.state.run_record import RunRecord
+from stateward.state.workflow_record import SNAPSHOT
 
-# Of a long record, text alone is read, in pages of about so many bytes, however many entries.
+# Of a long log, bodies alone are read, in pages of about this many bytes, and of at most this
+# many entries.
 BYTES, MOST_ENTRIES = 4 << 20, 10_000
 
 
 async def read_record(handle: Handle) -> RunRecord:
-    """The record of a workflow, as far as a driver may ask for it.
+    """Read the part of a workflow's log that a driver needs.
 
-    The newest entries come with the snapshot, at once: usually that is all. Raises `Reset` if it
-    was deleted meanwhile.
+    The first read has the snapshot and the newest entries; usually that is all. Raises `Reset` if
+    the workflow was deleted meanwhile.
     """
     page = handle.scope.capabilities.page
     newest = await handle.fetch(Log(last=page, details=True), (SNAPSHOT,))
@@ -39,7 +41,7 @@ async def read_record(handle: Handle) -> RunRecord:
 
 
 async def _read_between(handle: Handle, record: RunRecord, upto: int, newest: Fetched) -> None:
-    """The entries that come before the newest ones."""
+    """Read the entries between the snapshot and the newest ones."""
     size = sum(len(entry.body) for entry in newest.entries) // max(len(newest.entries), 1)
     while record.version < upto:
         first = min(max(BYTES // (size + 1), len(newest.entries)), MOST_ENTRIES)
@@ -51,7 +53,7 @@ async def _read_between(handle: Handle, record: RunRecord, upto: int, newest: Fe
 
 
 async def _date(handle: Handle, record: RunRecord, numbers: list[int]) -> None:
-    """The times of entries that were read as text: of signals nobody took, and of open waits."""
+    """Read the times of entries that were read as text, where they matter: see `undated`."""
     most = handle.scope.capabilities.batch
     for start in range(0, len(numbers), most):
         some = numbers[start : start + most]

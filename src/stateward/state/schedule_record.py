@@ -1,4 +1,4 @@
-"""What is recorded of a schedule, and which of its ticks are to run: no I/O in here."""
+"""The record of a schedule, and the decision which of its ticks run. No I/O."""
 
 from __future__ import annotations
 
@@ -27,21 +27,22 @@ from stateward.kinds import TASK, WORKFLOW
 from stateward.ops import Entity, Fetched, Found, SetHead, Value
 from stateward.records import ScheduleInfo, moment
 from stateward.state.cron import Cron
+from stateward.state.work import error_text
 
 ACTIVE, PAUSED = "active", "paused"
 SPEC, STATE, ERROR = "spec", "state", "error"
 READING = (SPEC, STATE)
 
-COUNTED = 10_000  # missed ticks that are counted one by one; beyond, the newest are looked for
-MOST_AT_ONCE = 1000  # ticks that are recorded before the schedule is looked at again
-SHORTEST_RETENTION = 3600.0  # a record that is gone cannot keep a tick from running twice
+COUNTED = 10_000  # missed ticks counted one by one; beyond that, only the newest are computed
+MOST_AT_ONCE = 1000  # ticks recorded before the schedule is read again
+SHORTEST_RETENTION = 3600.0  # a forgotten record cannot keep a tick from running twice
 
 OnMissed = Literal["skip", "once", "all"]
 Values = Mapping[str, Value]
 
 
 class ScheduleSpec(Struct, frozen=True, kw_only=True):
-    """What was declared."""
+    """A declared schedule."""
 
     cron: str
     tz: str
@@ -59,17 +60,17 @@ class ScheduleSpec(Struct, frozen=True, kw_only=True):
 
     @property
     def target(self) -> str:
-        """The function or the kind of workflow that a tick is for."""
+        """The name of the function, or the kind of workflow, that a tick runs."""
         return self.task or self.workflow or ""
 
     def call(self, tick: float) -> str:
-        """The call of the task of one tick, as a task records it."""
+        """Return the call of one tick's task, as a task records it."""
         kwargs = self.kwargs | ({self.tick: tick_text(tick)} if self.tick else {})
         record = {"name": self.task, "fingerprint": None, "args": self.args, "kwargs": kwargs}
         return encode(record | {"attempts": self.attempts}, "the call")
 
     def input_at(self, tick: float) -> Any:
-        """The input of the workflow of one tick."""
+        """Return the input of one tick's workflow."""
         return {**(self.input or {}), self.tick: tick_text(tick)} if self.tick else self.input
 
 
@@ -93,7 +94,7 @@ class ScheduleState(Struct, frozen=True):
 
 
 def check_spec(spec: ScheduleSpec) -> Cron:
-    """Refuse what cannot be meant; what its ticks are."""
+    """Check a declaration; returns its cron expression."""
     if (spec.task is None) == (spec.workflow is None):
         raise InvalidInput("a schedule needs either task= or workflow=")
     check_id(spec.target, "the name of a function or of a kind of workflow")
@@ -116,7 +117,7 @@ def check_spec(spec: ScheduleSpec) -> Cron:
 
 
 def spec_text(spec: ScheduleSpec, limits: Limits) -> str:
-    """What was declared, as it is stored."""
+    """Return the declaration as it is stored."""
     return encode_value(msgspec.structs.asdict(spec), "the schedule", limits)
 
 
@@ -133,15 +134,15 @@ def state_of(values: Values) -> ScheduleState:
 
 
 def due_at(state: ScheduleState) -> SetHead:
-    """What has a worker look at it when its next tick comes."""
+    """Return the write that makes the schedule due at its next tick."""
     return SetHead(due_in=0.0) if state.next is None else SetHead(due=state.next)
 
 
 def decide(spec: ScheduleSpec, state: ScheduleState, now: float) -> ScheduleState:
-    """Which ticks are to run that have come by now, and which comes next.
+    """Decide which ticks up to now run, and which tick is next.
 
-    Those within `grace` run. Of those before, all of which were missed, none runs, the newest, or
-    the newest `at_most`.
+    All ticks within `grace` run. Earlier ones were missed: none of them runs, the newest does, or
+    the newest `at_most` do.
     """
     cron = Cron(spec.cron, spec.tz)
     if state.next is None:
@@ -160,8 +161,8 @@ def decide(spec: ScheduleSpec, state: ScheduleState, now: float) -> ScheduleStat
         missed.append(tick)
         count += 1
         tick = next(ticks)
-    kept = {"skip": 0, "once": 1, "all": spec.at_most}[spec.missed]
-    planned = list(missed)[-kept:] if kept else []
+    late = {"skip": 0, "once": 1, "all": spec.at_most}[spec.missed]
+    planned = list(missed)[-late:] if late else []
     gap = state.gap
     if count:
         gap = Gap(count, count - len(planned), first, missed[-1])
@@ -178,24 +179,24 @@ def decide(spec: ScheduleSpec, state: ScheduleState, now: float) -> ScheduleStat
 
 
 def tick_text(tick: float) -> str:
-    """A tick as people read it, and as JSON takes it: in UTC."""
+    """Return the time of a tick in UTC, as ISO 8601."""
     return datetime.fromtimestamp(tick, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def run_of(schedule: Entity, spec: ScheduleSpec, tick: float) -> Entity:
-    """The task or workflow of one tick. Its id is what makes it one, whoever records it."""
+    """Return the task or workflow of one tick. Every worker derives the same id."""
     kind = TASK if spec.task is not None else WORKFLOW
     return Entity(schedule.namespace, kind, f"{schedule.id}@{tick_text(tick)}")
 
 
 def last_run(found: Found) -> Entity | None:
-    """The task or workflow of the last tick, if there was one."""
+    """Return the task or workflow of the last tick, if there was one."""
     last = state_of(found.documents).last
     return None if last is None else run_of(found.entity, spec_of(found.documents), last)
 
 
 def schedule_info(found: Found, run: Fetched | None) -> ScheduleInfo:
-    """A schedule as it is shown, with what became of its last tick."""
+    """Return a schedule as listed, with the outcome of its last tick."""
     spec, state = spec_of(found.documents), state_of(found.documents)
     last = last_run(found)
     there = run if run is not None and run.head.exists else None
@@ -213,7 +214,7 @@ def schedule_info(found: Found, run: Fetched | None) -> ScheduleInfo:
         last_at=None if state.last is None else moment(state.last),
         last_id=None if last is None else last.id,
         last_status=there.head.status if there else None,
-        last_error=f"{error['type']}: {error['message']}" if error else None,
+        last_error=error_text(error) if error else None,
         skipped=state.skipped,
         missed=state.gap.count if state.gap else 0,
         missed_from=moment(state.gap.first) if state.gap else None,

@@ -1,9 +1,9 @@
-"""Schedules: work that is due again and again, each time once.
+"""Schedules: work that is due repeatedly, and runs once each time.
 
-A schedule is an entity that is due at its next tick. Whichever worker finds it first decides which
-ticks are to run, by compare-and-swap, and then records a task or a workflow for each of them, whose
-id is the schedule and the tick. Nobody leads: whoever dies in between is succeeded by any other
-worker, which comes to the same ids.
+A schedule is an entity that is due at its next tick. The first worker to find it decides which
+ticks run, by compare-and-swap, and then records a task or a workflow for each of them, whose id is
+made from the schedule and the tick. No worker leads: if one dies in between, any other continues
+and derives the same ids.
 """
 
 from __future__ import annotations
@@ -62,13 +62,14 @@ from stateward.state.schedule_record import (
     tick_text,
 )
 from stateward.state.scope import Scope
+from stateward.state.stored_document import document_at
 from stateward.state.task_record import ATTEMPTS, CALL, PENDING
 from stateward.state.workflows import Workflow
 
 logger = logging.getLogger("stateward.schedules")
 
-SUCCEEDED_AFTER = 5.0  # seconds after which another worker goes on, if one has died at it
-AT_ONCE = 100  # in one round trip
+SUCCEEDED_AFTER = 5.0  # seconds after which another worker continues if one died
+AT_ONCE = 100  # commits in one round trip
 
 
 class Schedule:
@@ -98,7 +99,7 @@ class Schedule:
         attempts: int = ATTEMPTS,
         retain: Retention = timedelta(days=30),
     ) -> ScheduleInfo:
-        """Create the schedule, or change it to this. Does nothing if it is already like this.
+        """Create the schedule, or change it to this declaration. Does nothing if nothing differs.
 
         A worker runs each tick once, as the task of a function or as a workflow of a kind. A new
         `cron` or `tz` applies from now on. A paused schedule stays paused.
@@ -145,33 +146,31 @@ class Schedule:
                     state = replace(state_of(outcome.values), next=None)
                     writes = (replace(declared[0], due_in=_now_if_active(head)), declared[1])
                     writes = (*writes, Put(STATE, state_text(state)))
-                outcome = await self._handle.commit(writes, (CommitsAt(head.commits),))
-                if isinstance(outcome, Conflict):
-                    continue
-            stored(outcome, self._handle.entity)
-            return
+                if await self._handle.commit_if((CommitsAt(head.commits),), *writes):
+                    return
+            else:
+                stored(outcome, self._handle.entity)
+                return
 
     async def pause(self) -> ScheduleInfo:
         """Stop ticks until `resume`. Recorded ticks still run; `store.task` cancels them."""
         return await self._change(PAUSED)
 
     async def resume(self) -> ScheduleInfo:
-        """Run ticks again, from the next one on; those of the pause are not made up for."""
+        """Run ticks again, from the next one on; ticks during the pause are not made up for."""
         return await self._change(ACTIVE)
 
     async def _change(self, status: str) -> ScheduleInfo:
         while True:
-            found = await self._there()
-            if found.head.status == status:
+            schedule = await self._existing()
+            if schedule.head.status == status:
                 return await self._planned()
-            state = replace(state_of(found.documents), next=None)
+            state = replace(state_of(schedule.documents), next=None)
             head = SetHead(status=status, due=0.0)
             if status == ACTIVE:
                 head = SetHead(status=status, due_in=0.0)
-            writes = (head, Put(STATE, state_text(state)))
-            outcome = await self._handle.commit(writes, (CommitsAt(found.head.commits),))
-            if not isinstance(outcome, Conflict):
-                stored(outcome, self._handle.entity)
+            as_read = (CommitsAt(schedule.head.commits),)
+            if await self._handle.commit_if(as_read, head, Put(STATE, state_text(state))):
                 return await self._planned()
 
     async def remove(self) -> None:
@@ -179,33 +178,33 @@ class Schedule:
         stored(await self._handle.commit((Drop(),)), self._handle.entity)
 
     async def info(self) -> ScheduleInfo | None:
-        """Return its state and the outcome of its last tick; None if it does not exist."""
-        found = await self._found()
-        if not found.head.exists:
+        """Return the state and the outcome of the last tick; None if there is no such schedule."""
+        schedule = await self._fetched()
+        if not schedule.head.exists:
             return None
-        return (await infos(self._handle.scope, (found,)))[0]
+        return (await infos(self._handle.scope, (schedule,)))[0]
 
     async def _planned(self) -> ScheduleInfo:
-        """What `info` gives, with its next tick known."""
-        found = await self._there()
-        if state_of(found.documents).next is None:
-            await record_ticks(self._handle.scope, found)
-            found = await self._there()
-        return (await infos(self._handle.scope, (found,)))[0]
+        """Return the same as `info`, after the next tick was computed if necessary."""
+        schedule = await self._existing()
+        if state_of(schedule.documents).next is None:
+            await record_ticks(self._handle.scope, schedule)
+            schedule = await self._existing()
+        return (await infos(self._handle.scope, (schedule,)))[0]
 
-    async def _there(self) -> Found:
-        found = await self._found()
-        if not found.head.exists:
+    async def _existing(self) -> Found:
+        schedule = await self._fetched()
+        if not schedule.head.exists:
             raise InvalidInput(f"there is no schedule {self.id!r}; declare() makes one")
-        return found
+        return schedule
 
-    async def _found(self) -> Found:
+    async def _fetched(self) -> Found:
         fetched = await self._handle.fetch(documents=READING)
         return Found(self._handle.entity, fetched.head, fetched.documents)
 
 
 async def list_schedules(scope: Scope, owner: str | None) -> AsyncIterator[ScheduleInfo]:
-    """Schedules by id."""
+    """Yield schedules by id."""
     op = List(scope.namespace, kind=SCHEDULE, owner=owner, documents=READING)
     async for page in scope.pages(op):
         for info in await infos(scope, page.entities):
@@ -213,81 +212,74 @@ async def list_schedules(scope: Scope, owner: str | None) -> AsyncIterator[Sched
 
 
 async def infos(scope: Scope, schedules: Sequence[Found]) -> list[ScheduleInfo]:
-    """How schedules stand, with what became of their last ticks: asked for all of them at once."""
-    runs = {found.entity: last_run(found) for found in schedules}
-    asked = [run for run in runs.values() if run is not None]
-    answers = (
-        await scope.execute([Fetch(run, documents=(ERROR,)) for run in asked]) if asked else []
-    )
-    fetched = {
-        run: answer
-        for run, answer in zip(asked, answers, strict=True)
-        if isinstance(answer, Fetched)
-    }
+    """Return schedules with the outcomes of their last ticks, which are read in one batch."""
+    runs = [last_run(schedule) for schedule in schedules]
+    fetches = [Fetch(run, documents=(ERROR,)) for run in runs if run is not None]
+    outcomes = iter(await scope.execute(fetches) if fetches else ())
+    fetched = [None if run is None else next(outcomes) for run in runs]
     return [
-        schedule_info(found, None if run is None else fetched.get(run))
-        for found, run in zip(schedules, runs.values(), strict=True)
+        schedule_info(schedule, run if isinstance(run, Fetched) else None)
+        for schedule, run in zip(schedules, fetched, strict=True)
     ]
 
 
 # --- by a worker ------------------------------------------------------------------------
 
 
-async def record_ticks(scope: Scope, found: Found) -> bool:
-    """Record what is to run of a schedule that is due; False if another worker was faster."""
-    handle = Handle(scope, found.entity)
-    spec, state = spec_of(found.documents), state_of(found.documents)
-    value = found.documents[STATE]
+async def record_ticks(scope: Scope, schedule: Found) -> bool:
+    """Record the ticks of a due schedule that are to run; False if another worker was faster."""
+    handle = Handle(scope, schedule.entity)
+    spec, state = spec_of(schedule.documents), state_of(schedule.documents)
     unchanged: tuple[Check, ...] = (
         StatusIn((ACTIVE,)),
-        DocumentAt(SPEC, found.documents[SPEC].version, found.documents[SPEC].stamp),
-        DocumentAt(STATE, value.version, value.stamp),
+        document_at(SPEC, schedule.documents[SPEC]),
+        document_at(STATE, schedule.documents[STATE]),
     )
     if not state.planned:
-        # What time it is only the engine can say: a clock of ours that is ahead runs ticks early.
-        looked = await handle.commit((SetHead(due_in=SUCCEEDED_AFTER),), unchanged)
-        if isinstance(looked, Conflict):
+        # Ask the engine for the time: if our own clock is ahead, ticks would run early.
+        claimed = await handle.commit((SetHead(due_in=SUCCEEDED_AFTER),), unchanged)
+        if isinstance(claimed, Conflict):
             return False
-        before, state = state, decide(spec, state, stored(looked, found.entity).at)
-        # Decided before it is done, so that whoever comes next does what was decided.
+        before, state = state, decide(spec, state, stored(claimed, schedule.entity).at)
+        # The decision is stored first, so that a successor carries out the same one.
         writes: tuple[Write, ...] = (Put(STATE, state_text(state)),)
         if not state.planned:
             writes = (*writes, due_at(state))
         outcome = await handle.commit(writes, unchanged)
         if isinstance(outcome, Conflict):
             return False
-        decided = stored(outcome, found.entity)
-        _tell(scope, found, spec, state, before)
+        decided = stored(outcome, schedule.entity)
+        _report(scope, schedule, state, before)
         if not state.planned:
             return True
         unchanged = (unchanged[0], DocumentAt(STATE, decided.documents[STATE], None))
     if spec.task is not None:
-        await _record_tasks(scope, found, spec, state.planned)
+        await _record_tasks(scope, schedule, spec, state.planned)
     else:
-        await _begin_workflows(scope, found, spec, state.planned)
+        await _begin_workflows(scope, schedule, spec, state.planned)
     done = replace(state, planned=[])
     outcome = await handle.commit((Put(STATE, state_text(done)), due_at(done)), unchanged)
     if not isinstance(outcome, Conflict):
-        stored(outcome, found.entity)
+        stored(outcome, schedule.entity)
         return True
-    if found.head.owner and not outcome.head.exists:
-        # Its user was erased meanwhile: what was recorded after that must not stay.
-        runs = [run_of(found.entity, spec, tick) for tick in state.planned]
+    if schedule.head.owner and not outcome.head.exists:
+        # The user was erased meanwhile: tasks recorded after that must not stay.
+        runs = [run_of(schedule.entity, spec, tick) for tick in state.planned]
         await _at_once(scope, [Commit(run, scope.world.new_op(), (Drop(),)) for run in runs])
-    return False  # or another has done the same meanwhile
+    return False  # or another worker has done the same meanwhile
 
 
 async def _record_tasks(
-    scope: Scope, found: Found, spec: ScheduleSpec, ticks: Sequence[float]
+    scope: Scope, schedule: Found, spec: ScheduleSpec, ticks: Sequence[float]
 ) -> None:
-    """A task for each tick; where there is one already, nothing."""
+    """Record a task for each tick that has none yet."""
     commits = [
         Commit(
-            run_of(found.entity, spec, tick),
+            run_of(schedule.entity, spec, tick),
             scope.world.new_op(),
             (SetHead(status=PENDING, label=spec.task, due=tick), Put(CALL, spec.call(tick))),
             (Absent(),),
-            found.head.owner,
+            schedule.head.owner,
             spec.retain,
         )
         for tick in ticks
@@ -301,24 +293,22 @@ async def _at_once(scope: Scope, commits: Sequence[Commit]) -> None:
 
 
 async def _begin_workflows(
-    scope: Scope, found: Found, spec: ScheduleSpec, ticks: Sequence[float]
+    scope: Scope, schedule: Found, spec: ScheduleSpec, ticks: Sequence[float]
 ) -> None:
-    """A workflow for each tick, for a worker to drive; where there is one already, nothing."""
+    """Start a workflow for each tick that has none yet; a worker drives it."""
     assert spec.workflow is not None
     for tick in ticks:
-        entity = run_of(found.entity, spec, tick)
-        owner, input = found.head.owner, spec.input_at(tick)
+        entity = run_of(schedule.entity, spec, tick)
+        owner, input = schedule.head.owner, spec.input_at(tick)
         workflow = Workflow(scope, entity.id, kind=spec.workflow, owner=owner, input=input)
         try:
             await workflow.start()
         except (KeyReusedError, NotYoursError):
-            pass  # begun for this tick before the schedule was declared anew, or by somebody else
+            pass  # started before the schedule was changed, or by other code
 
 
-def _tell(
-    scope: Scope, found: Found, spec: ScheduleSpec, state: ScheduleState, before: ScheduleState
-) -> None:
-    """Count the ticks, and name those that were missed."""
+def _report(scope: Scope, schedule: Found, state: ScheduleState, before: ScheduleState) -> None:
+    """Count the ticks, and log missed ones."""
     counters, gap = scope.counters, state.gap
     late = 0
     if gap is not None and gap != before.gap:
@@ -328,7 +318,7 @@ def _tell(
         logger.warning(
             "schedule_missed",
             extra={
-                "schedule": found.entity.id,
+                "schedule": schedule.entity.id,
                 "missed": gap.count,
                 "run_late": late,
                 "skipped": gap.skipped,

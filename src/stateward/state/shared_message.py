@@ -1,4 +1,4 @@
-"""Which message of its origin a fork's message is a copy of: the origin has the receipts."""
+"""Messages of a fork traced to the origin they were copied from, which has their receipts."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class SharedMessage(Struct, frozen=True):
 
 
 def shared_message(value: Value | None, number: int) -> SharedMessage | None:
-    """What a fork's message is a copy of, by what its note of its origin says.
+    """Return the original of a fork's message, given the fork's document about its origin.
 
-    None: it is the fork's own, or the fork was made before such numbers were kept.
+    None: the message is the fork's own, or the document has no numbers.
     """
     named = {} if value is None else decode(value.json)
     spans = named.get("numbers", ())
@@ -37,7 +37,7 @@ def shared_message(value: Value | None, number: int) -> SharedMessage | None:
 
 
 def number_spans(numbers: Iterable[int]) -> list[list[int]]:
-    """Numbers that follow each other, as the first and the last of them."""
+    """Return runs of consecutive numbers, each as its first and last."""
     spans: list[list[int]] = []
     for number in numbers:
         if spans and spans[-1][1] == number - 1:

@@ -1,9 +1,9 @@
-"""What a process measures between two heartbeats, how that is kept, and what all make together.
+"""Readings that processes take between heartbeats, how they are stored, and their sums. No I/O.
 
-No I/O. A reading every ten seconds; those of the last minutes are a document of the heartbeat's
-entity, written with each beat, and what five minutes have gathered becomes one entry of its log,
-which keeps a day of them. So a beat is one commit as before, and a process that dies leaves all
-that it had said.
+A process takes a reading every ten seconds. Readings of the last minutes are a document of the
+heartbeat's entity, rewritten with each beat; every five minutes they become one entry of its log,
+which holds a day of them. So a beat is still one commit, and a process that dies leaves all
+readings it has sent.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from stateward.records import Concern, ReplicaCounts, SignalPoint, Signals, mome
 RESOLUTION = 10.0  # seconds of a reading, at least
 STRETCH = 300.0  # seconds after which readings become an entry of the log
 DAY = 86_400.0
-STRETCHES = int(DAY / STRETCH)  # that are kept
-NAMED = 20  # whom an event concerned, in a stretch
+STRETCHES = int(DAY / STRETCH)  # entries of the log
+NAMED = 20  # entities listed per event in a stretch
 SHOWN = 5  # and in a point
-MOST_POINTS = 360  # unless somebody asks for more
+MOST_POINTS = 360  # unless `step` asks for more
 LARGEST = 1 << 18  # bytes that a stretch can have
 COUNTED = (
     *("writes", "failures", "conflicts", "fenced", "went_back", "suppressed", "dropped"),
@@ -46,7 +46,7 @@ Named = tuple[str, str, str]
 
 
 class Reading(Struct, omit_defaults=True):
-    """What was measured in the seconds before `at`; `lookups` is bucket, count, bucket, count …"""
+    """Measurements of the seconds before `at`; `lookups` is bucket, count, bucket, count …"""
 
     at: float
     lookups: list[int] = []
@@ -65,7 +65,7 @@ _decode = msgspec.json.Decoder(list[Reading], strict=False).decode
 
 
 class Gauge(Struct, frozen=True):
-    """How things stand with a process at the moment."""
+    """The current state of a process."""
 
     at: float
     kept: int
@@ -73,7 +73,7 @@ class Gauge(Struct, frozen=True):
 
 
 class Meter:
-    """Tells what is new since the last reading."""
+    """Turns counters into readings: each has the difference to the one before."""
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
@@ -87,20 +87,11 @@ class Meter:
         now: Gauge,
         concerned: dict[str, list[Entity]],
     ) -> Reading:
-        counters = self._counters
-        so_far = {
-            "writes": counts.writes,
-            "failures": counts.failures,
-            "conflicts": counts.conflicts,
+        so_far: dict[str, int] = {name: getattr(counts, name, 0) for name in COUNTED}
+        so_far |= {
             "fenced": int(metrics.value(metric.CONSISTENCY.name, problem="fenced")),
             "went_back": int(metrics.value(metric.CONSISTENCY.name, problem="backwards")),
-            "suppressed": counts.suppressed,
-            "dropped": counts.dropped,
-            "lost": counts.lost,
-            "late": counters.late,
-            "context_breaks": counts.context_breaks,
-            "cache_hits": counts.cache_hits,
-            "cache_misses": counts.cache_misses,
+            "late": self._counters.late,
         }
         new = {name: count - self._before.get(name, 0) for name, count in so_far.items()}
         took = metrics.distribution(metric.LOOKUP_LATENCY.name).counts
@@ -121,7 +112,7 @@ class Meter:
 
 
 class Readings:
-    """What a process has measured and the store has not for good."""
+    """Readings of a process that are not in the log of its heartbeats yet."""
 
     def __init__(self) -> None:
         self._lately: list[Reading] = []
@@ -129,7 +120,7 @@ class Readings:
         self._version = 0  # of the log
 
     def add(self, reading: Reading) -> bool:
-        """One more; says whether it is the first of a stretch."""
+        """Add a reading; returns whether it is the first of a stretch."""
         lately = self._lately
         if lately and reading.at - lately[-1].at < 0.9 * RESOLUTION:
             lately[-1] = _joined(lately[-1], reading)
@@ -142,7 +133,7 @@ class Readings:
         return len(lately) == 1
 
     def writes(self) -> tuple[Write, ...]:
-        """What a heartbeat has to write so that the store has them."""
+        """Return the writes that a heartbeat adds to store the readings."""
         latest = Put(SIGNALS, _encode(self._lately).decode())
         if not self._gathered:
             return (latest,)
@@ -151,13 +142,13 @@ class Readings:
         return latest, Append(tuple(self._gathered)), *trim
 
     def stored(self, version: int) -> None:
-        """The store has what `writes` gave last; its log has this version now."""
+        """Forget what the last `writes` returned: it is stored, and the log has this version."""
         self._gathered.clear()
         self._version = version
 
 
 def entry_of(readings: Sequence[Reading]) -> str:
-    """A stretch as an entry of the log."""
+    """Return a stretch as an entry of the log."""
     packed = zlib.compress(_encode(readings))
     return f'"{b64encode(packed).decode()}"'
 
@@ -171,7 +162,7 @@ def _sparse(counts: Sequence[int]) -> list[int]:
 
 
 def _joined(first: Reading, then: Reading) -> Reading:
-    """Two readings as one, which began with the first."""
+    """Return two readings as one, at the time of the first."""
     lookups: Counter[int] = Counter()
     for each in (first, then):
         lookups.update(dict(zip(each.lookups[::2], each.lookups[1::2], strict=False)))
@@ -192,7 +183,7 @@ def _joined(first: Reading, then: Reading) -> Reading:
 
 
 def _forget_older(readings: list[Reading]) -> None:
-    """Of whom each event concerned, the newest stay."""
+    """Drop all but the newest entities of each event."""
     for event in readings[-1].concerned:
         room = NAMED
         for reading in reversed(readings):
@@ -206,8 +197,8 @@ def _forget_older(readings: list[Reading]) -> None:
 
 
 def readings_in(fetched: Fetched) -> list[Reading]:
-    """All that one process has said. What cannot be read is of another release, and left out."""
-    # A beat whose answer was lost is written again: the same stretch twice is one.
+    """Return all readings of one process; skips those of another release that cannot be parsed."""
+    # A beat whose answer was lost is sent again, so a stretch may be there twice.
     bodies = dict.fromkeys(fetched.lines.split("\n") if fetched.count else ())
     stretches = [_unpacked(body) for body in bodies]
     latest = fetched.documents.get(SIGNALS)
@@ -232,14 +223,14 @@ def _read(data: bytes) -> list[Reading]:
 
 
 class SignalSpan(Struct, frozen=True):
-    """How far to look back, and in which steps: seconds."""
+    """How far to look back, and the length of a point, in seconds."""
 
     since: float
     step: float
 
     @classmethod
     def of(cls, since: float | timedelta, step: float | None) -> Self:
-        """Checked; without a step, one that makes not too many points."""
+        """Check the arguments; the default step keeps the number of points below `MOST_POINTS`."""
         back = check_span(since.total_seconds() if isinstance(since, timedelta) else since, "since")
         if not 0 < back <= DAY:
             raise InvalidInput("since= is how long to look back: above 0 s, and at most a day")
@@ -251,7 +242,7 @@ class SignalSpan(Struct, frozen=True):
 
 
 class _Sum:
-    """What a point, or all of them, are made of."""
+    """The sums from which a point, or the total, is made."""
 
     def __init__(self) -> None:
         self.lookups = [0] * (len(DURATIONS) + 1)
@@ -278,20 +269,20 @@ class _Sum:
                     self._concern(event, Concern(kind, id), reading.at)
 
     def join(self, other: _Sum) -> None:
-        """All of that too."""
+        """Add another sum to this one."""
         self.lookups = [a + b for a, b in zip(self.lookups, other.lookups, strict=True)]
         self.counts.update(other.counts)
-        for replica, kept in other.kept.items():
-            self.kept[replica] = max(kept, self.kept.get(replica, 0))
+        for replica, spilled in other.kept.items():
+            self.kept[replica] = max(spilled, self.kept.get(replica, 0))
         self.open |= other.open
-        self.storage = max(self.storage, other.storage, key=lambda known: known[0])
+        self.storage = max(self.storage, other.storage, key=lambda latest: latest[0])
         for event, them in other.concerned.items():
             for concern, at in them.items():
                 self._concern(event, concern, at)
 
     def _concern(self, event: str, concern: Concern, at: float) -> None:
-        known = self.concerned.setdefault(event, {})
-        known[concern] = max(at, known.get(concern, 0.0))
+        concerns = self.concerned.setdefault(event, {})
+        concerns[concern] = max(at, concerns.get(concern, 0.0))
 
     def point(self, at: float, seconds: float) -> SignalPoint:
         counted: dict[str, Any] = {name: self.counts[name] for name in COUNTED}
@@ -317,15 +308,12 @@ class _Sum:
 
 
 def merged(
-    said: Iterable[tuple[str, Fetched]],
-    namespace: str,
-    span: SignalSpan,
-    until: float,
+    processes: Iterable[tuple[str, Fetched]], namespace: str, span: SignalSpan, until: float
 ) -> Signals:
-    """The readings of all processes as one series; whom it concerned, of this namespace alone."""
+    """Merge the readings of all processes; lists entities of events in this namespace alone."""
     since, step = until - span.since, span.step
     sums: dict[int, _Sum] = {}
-    for replica, fetched in said:
+    for replica, fetched in processes:
         for reading in readings_in(fetched):
             if since <= reading.at <= until:
                 at = int(reading.at // step)

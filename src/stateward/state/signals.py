@@ -1,4 +1,4 @@
-"""What was measured over time, read from the heartbeats of all processes."""
+"""Measurements over time, read from the heartbeats of all processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stateward.records import Signals
 from stateward.state.scope import Scope
 from stateward.state.signal_record import STRETCH, SignalSpan, merged
 
-PROCESSES = 200  # that are read, those heard of last
+PROCESSES = 200  # at most; the last that sent a heartbeat
 
 
 async def signals_of(
@@ -21,29 +21,29 @@ async def signals_of(
     span: SignalSpan,
     replica: str | None = None,
 ) -> Signals:
-    """The signals of the processes that beat in these namespaces, or of one of them.
+    """Return the signals of all processes in these namespaces, or of one of them.
 
-    Whom something concerned is told of the namespace `concerned` alone.
+    Entities that events concerned are listed for the namespace `concerned` alone.
     """
     now = scope.world.now()
     page = min(PROCESSES, scope.capabilities.page)
     asked = [List(each, HEARTBEAT, recent=True, limit=page) for each in namespaces]
     entities = []
-    for listed in await scope.execute_here(asked):
-        assert isinstance(listed, Listed)
-        for found in listed.entities:
-            # Beats come every ten minutes at least, and clocks differ.
-            is_heard = found.head.updated > now - span.since - 2 * STRETCH
-            if is_heard and replica in (None, found.entity.id):
-                entities.append(found.entity)
+    for processes in await scope.execute_here(asked):
+        assert isinstance(processes, Listed)
+        for process in processes.entities:
+            # Processes send a heartbeat every ten minutes at least, and clocks differ.
+            recent = process.head.updated > now - span.since - 2 * STRETCH
+            if recent and replica in (None, process.entity.id):
+                entities.append(process.entity)
     if not entities:
         return merged((), concerned, span, now)
     log = Log(last=math.ceil(span.since / STRETCH) + 2)
-    said = []
+    readings = []
     fetches = [Fetch(each, log=log, documents=(SIGNALS,)) for each in entities]
     for fetch, fetched in zip(fetches, await scope.execute_here(fetches), strict=True):
         if isinstance(fetched, Fetched):
-            said.append((fetch.entity.id, fetched))
-            now = max(now, fetched.head.updated)  # by the store's clock it is that late
-    # Tens of thousands of readings: others are not to wait for that.
-    return await scope.world.offload(merged, said, concerned, span, now)
+            readings.append((fetch.entity.id, fetched))
+            now = max(now, fetched.head.updated)  # the store's clock may be ahead of ours
+    # There may be tens of thousands of readings: do not block the event loop.
+    return await scope.world.offload(merged, readings, concerned, span, now)

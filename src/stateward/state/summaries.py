@@ -1,4 +1,4 @@
-"""Making a thread's summary: once across replicas, and never of a history that has changed."""
+"""Making a thread's summary: once across replicas, and never from a history that has changed."""
 
 from __future__ import annotations
 
@@ -7,30 +7,12 @@ import logging
 import msgspec
 
 from stateward.codec import decode, encode_value
-from stateward.context.compaction import (
-    SUMMARY,
-    Compaction,
-    Kept,
-    as_summary,
-    cut_at,
-    gaps,
-    kept,
-)
+from stateward.context.compaction import SUMMARY, Compaction, Kept, as_summary, cut_at, gaps, kept
 from stateward.context.tool_pairs import Message, seen_as
 from stateward.context.window import LOOK_BACK, system_messages
 from stateward.errors import InvalidInput, LeaseHeld, StatewardError
 from stateward.kinds import SUMMARY as SUMMARY_LEASE
-from stateward.ops import (
-    Applied,
-    Conflict,
-    DocumentAt,
-    Duplicate,
-    Head,
-    Log,
-    LogAt,
-    Put,
-    Value,
-)
+from stateward.ops import Applied, Conflict, DocumentAt, Duplicate, Head, Log, LogAt, Put, Value
 from stateward.records import Summary
 from stateward.state.calls import awaited
 from stateward.state.handle import Handle
@@ -45,9 +27,9 @@ RETAIN = 60.0  # seconds after which the lease that coordinates the making is fo
 async def current_summary(
     handle: Handle, compaction: Compaction, head: Head, summary: Kept
 ) -> Kept:
-    """The summary to use: a newer one if it was due and could be made, otherwise the one given.
+    """Return the summary to use: a new one if it is due and can be made, else the current one.
 
-    Whatever goes wrong is counted and logged; a turn goes on with what there is.
+    Failures are counted and logged; the turn continues with the current summary.
     """
     if uncovered(head, summary) <= compaction.after:
         return summary
@@ -59,12 +41,12 @@ async def current_summary(
 
 
 def uncovered(head: Head, summary: Kept) -> int:
-    """How many messages no summary covers."""
+    """Return the number of messages that the summary does not cover."""
     return head.live - summary.messages - summary.system
 
 
 class SummaryMaker:
-    """Whoever makes the next summary of one thread."""
+    """Makes the next summary of one thread."""
 
     def __init__(self, handle: Handle, compaction: Compaction) -> None:
         self._handle = handle
@@ -73,7 +55,7 @@ class SummaryMaker:
         self._compaction = compaction
 
     async def attempt(self) -> Kept | None:
-        """The next summary, or None: not to be had now. Raises nothing but cancellation."""
+        """Return the next summary, or None if it cannot be made now. Raises only cancellation."""
         try:
             return await self.step(self._compaction.after)
         except Exception as error:
@@ -81,21 +63,21 @@ class SummaryMaker:
             return None
 
     def failed(self, error: Exception) -> None:
-        """Count it and say so; whose conversation it is stays out of the log's message."""
+        """Count and log a failure; the user stays out of the log."""
         self._scope.counters.summaries_failed += 1
         logger.warning(
             "summary_failed", extra={"thread_id": self._entity.id, "error": type(error).__name__}
         )
 
     async def step(self, more_than: int) -> Kept | None:
-        """Summarise once, if more than so many messages are not covered.
+        """Summarise once, if more than this many messages are not covered.
 
-        A lease keeps two replicas from paying for the same summary. What keeps a summary from being
-        stored twice, or over an edit or a deletion made meanwhile, is the claim: a version of the
-        document of its own, written before the messages are read.
+        A lease keeps two replicas from paying for the same summary. The claim, a version of the
+        document written before the messages are read, keeps a summary from being stored twice, or
+        over an edit or a deletion made meanwhile.
         """
         if not await self._can_be_divided(more_than):
-            return None  # one long turn: found out without a write
+            return None  # one long turn; no write was needed to find out
         making = self._scope.entity(SUMMARY_LEASE, self._entity.id)  # lives where the thread lives
         lease = Handle(self._scope, making, retain=RETAIN)
         lock = Lock(lease, ttl=self._compaction.ttl, wait=0)
@@ -110,7 +92,7 @@ class SummaryMaker:
         now = await self._handle.fetch(documents=(SUMMARY,))
         summary = kept(now.documents.get(SUMMARY), now.head)
         if uncovered(now.head, summary) <= more_than:
-            return True  # somebody was faster: the rest says how it is
+            return True  # another replica was faster: `_made` finds its summary
         return await self._read(summary) is not None
 
     async def _made(self, more_than: int) -> Kept | None:
@@ -129,13 +111,13 @@ class SummaryMaker:
         text = await awaited(self._compaction.summarize(summary.text, messages))
         if type(text) is not str or not text.strip():
             raise InvalidInput(f"summarize returned {type(text).__name__}, not a text with words")
-        encode_value(text, "the summary", self._scope.limits)  # refused like any other text
+        encode_value(text, "the summary", self._scope.limits)  # checked like any other text
         covers = summary.messages + len(messages)
         made = Kept(text, upto, covers, system, gaps(head))
         return made if await self._put(made, before, op) else None
 
     async def _claim(self, head: Head, before: Value | None, summary: Kept) -> str | None:
-        """Make the document ours, if the thread is still what it was; its stamp, or None."""
+        """Write a claim if the thread has not changed; returns its stamp, or None."""
         version, stamp = (0, None) if before is None else (before.version, before.stamp)
         claim = msgspec.structs.replace(summary, making=head.version)
         op = self._scope.world.new_op()
@@ -146,14 +128,16 @@ class SummaryMaker:
         )
         if isinstance(outcome, Applied | Duplicate):
             return op
-        if isinstance(outcome, Conflict):  # somebody is writing just now: the next load tries again
+        if isinstance(outcome, Conflict):  # another write came first: the next load tries again
             self._scope.counters.summaries_discarded += 1
             return None
         refuse(outcome, self._entity)
 
     async def _read(self, summary: Kept) -> tuple[Head, list[Message], int, int] | None:
-        """The thread's head, the messages to summarise, the version they reach up to, and how many
-        system messages lie before them; None: they cannot be divided where they would have to be.
+        """Read the messages to summarise.
+
+        Returns the thread's head, the messages, the version of the last one, and the number of
+        system messages before them; None if no turn ends where they would have to be divided.
         """
         numbers: list[int] = []
         messages: list[Message] = []
@@ -167,8 +151,8 @@ class SummaryMaker:
                 messages.append(decode(entry.body))
             left = page.head.version - numbers[-1] if numbers else 0
             shaper = self._scope.shaper
-            begun = seen_as(messages, shaper) if summary.upto == 0 else ()
-            passed = len(system_messages(begun))
+            leading = seen_as(messages, shaper) if summary.upto == 0 else ()
+            passed = len(system_messages(leading))
             allowed = len(messages) - passed - max(0, keep - left)
             cut = cut_at(messages[passed:], most, allowed, shaper)
             if cut is not None and (len(messages) > most or not left):
@@ -192,7 +176,7 @@ class SummaryMaker:
 
 
 async def compact(handle: Handle, compaction: Compaction) -> Summary | None:
-    """Summarise all that is due, now; what goes wrong is raised."""
+    """Make all summaries that are due now; failures are raised."""
     maker = SummaryMaker(handle, compaction)
     reached = -1
     while True:
@@ -210,7 +194,7 @@ async def compact(handle: Handle, compaction: Compaction) -> Summary | None:
 
 
 async def stored_summary(handle: Handle) -> Summary | None:
-    """The summary that is there now."""
+    """Return the stored summary."""
     fetched = await handle.fetch(documents=(SUMMARY,))
     value = fetched.documents.get(SUMMARY)
     return as_summary(kept(value, fetched.head), value)

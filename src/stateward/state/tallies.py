@@ -1,4 +1,4 @@
-"""How much there is, by kind and by user, and who has anything at all."""
+"""Counts of entities by kind, and the users who own any."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stateward.state.scope import Scope
 
 
 async def count_kinds(scopes: Sequence[Scope], owner: str | None) -> dict[str, int]:
-    """How many entities there are of each kind that is somebody's state."""
+    """Count the entities of each kind that holds users' state."""
     counts: Counter[str] = Counter()
     for scope in scopes:
         listed = (await scope.execute((List(scope.namespace, owner=owner, tally="kind"),)))[0]
@@ -25,7 +25,7 @@ def _is_internal(kind: str) -> bool:
 
 
 async def list_owners(scopes: Sequence[Scope]) -> AsyncIterator[str]:
-    """Everybody who has anything, by id; of several engines' owners each once."""
+    """Yield the ids of all owners in order, each once even if several engines know them."""
     if len(scopes) > 1:
         everybody: set[str] = set()
         for scope in scopes:

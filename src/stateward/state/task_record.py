@@ -1,4 +1,4 @@
-"""What is recorded of a task: its call, its claims, its end."""
+"""The record of a task: its call, its claims and its end. No I/O."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from stateward.codec import Limits, canonical, check_commit, decode, encode, enc
 from stateward.errors import InvalidInput, TooLarge
 from stateward.ops import Absent, Check, DocumentAt, Found, Head, Lease, Put, StatusIn, Value
 from stateward.records import TaskInfo, moment
+from stateward.state.work import error_text
 
 PENDING, RUNNING, COMPLETED, FAILED = "pending", "running", "completed", "failed"
 CANCELLED = "cancelled"
@@ -20,7 +21,7 @@ UNFINISHED = StatusIn((PENDING, RUNNING))
 CALL, RESULT, ERROR, DEATHS = "call", "result", "error", "deaths"
 READING = (CALL, RESULT, ERROR, DEATHS)
 DIED = Put(DEATHS, "{}")  # its version is the number of deaths
-DEATHS_FORGIVEN = 3  # processes that may die with a task in hand, besides its attempts
+DEATHS_FORGIVEN = 3  # processes that may die running a task, besides its attempts
 
 ATTEMPTS = 3
 FIRST_RETRY = 1.0  # seconds until a scheduled task that failed is tried again; doubles
@@ -42,24 +43,24 @@ class TaskOptions(Struct, frozen=True):
 
 
 class TaskCall(Struct, frozen=True):
-    """What is kept of a call: who is to run it, and what makes two calls the same.
+    """The recorded call: the function's name, and a fingerprint that equal calls share.
 
-    Its arguments are kept until it has ended, so that a worker can run it, if they are JSON.
+    Arguments are stored until the task has ended, if they are JSON, so that a worker can run it.
     """
 
     name: str
     fingerprint: str | None
     json: str
-    arguments: int | None = None  # how many are kept; None: they cannot be
+    arguments: int | None = None  # how many are stored; None: they cannot be
 
     @property
     def forgotten(self) -> tuple[Put, ...]:
-        """What leaves no argument of it in the store, when nobody will run it any more."""
+        """The write that removes the arguments once the task will not run again."""
         return (Put(CALL, bare(self.name, self.fingerprint)),) if self.arguments else ()
 
 
 def bare(name: str, fingerprint: str | None) -> str:
-    """A call without its arguments."""
+    """Return a call without its arguments."""
     return encode({"name": name, "fingerprint": fingerprint}, "the call")
 
 
@@ -69,8 +70,8 @@ class Claim(Struct, frozen=True):
     lease: Lease
     asked: float
     failures: int
-    attempts: int | None  # of a scheduled task, which nobody delivers again
-    deaths: int = 0  # processes that died with it in hand
+    attempts: int | None  # of a scheduled task; None: its caller delivers it again
+    deaths: int = 0  # processes that died while running it
 
 
 class Finished(Struct, frozen=True):
@@ -80,9 +81,9 @@ class Finished(Struct, frozen=True):
 
 
 def claimable(head: Head, values: Values) -> tuple[Check, ...]:
-    """What must still hold when a task that was judged worth running is claimed.
+    """Return the checks of a claim: the task must still be as it was when it was judged.
 
-    A failed one only with the very failure that was judged: another may have ended it meanwhile.
+    A failed task must still have the same failure: another process may have ended it meanwhile.
     """
     if not head.exists:
         return (Absent(),)
@@ -93,35 +94,35 @@ def claimable(head: Head, values: Values) -> tuple[Check, ...]:
 
 
 def failures(values: Values) -> int:
-    """How often the task has failed so far."""
+    """Return how often the task has failed so far."""
     return int(decode(values[ERROR].json)["failures"]) if ERROR in values else 0
 
 
 def deaths(values: Values) -> int:
-    """How many processes have ended with the task in hand so far."""
+    """Return how many processes have died while running the task."""
     return values[DEATHS].version if DEATHS in values else 0
 
 
 def scheduled_attempts(values: Values) -> int | None:
-    """How often a scheduled task may fail; None for one that is delivered."""
+    """Return how often a scheduled task may fail; None for one that its caller delivers."""
     attempts: int | None = decode(values[CALL].json).get("attempts") if CALL in values else None
     return attempts
 
 
 def is_runnable(values: Values) -> bool:
-    """Whether all is kept that a worker needs to run it."""
+    """Whether the arguments are stored, so that a worker can run the task."""
     return CALL in values and "args" in decode(values[CALL].json)
 
 
 def cancellation(values: Values, reason: str) -> dict[str, Any]:
-    """What is recorded of a task that was cancelled, as its last error."""
+    """Return the error to record for a cancelled task."""
     message = reason[:2000].encode("utf-8", "replace").decode()
     error = {"type": "TaskCancelled", "message": message, "permanent": True}
     return error | {"failures": failures(values)}
 
 
 def cancelled_because(values: Values) -> str:
-    """The reason that was given, in a sentence."""
+    """Return the reason of a cancellation for an error message."""
     reason = decode(values[ERROR].json)["message"] if ERROR in values else ""
     return reason or "no reason was given"
 
@@ -133,9 +134,9 @@ def call_of(
     fingerprint: str | None,
     limits: Limits,
 ) -> TaskCall:
-    """What is kept of the call. Arguments that are not JSON are not compared, nor scheduled.
+    """Return the record of a call.
 
-    Nor are those scheduled that are too large to be kept.
+    Arguments that are not JSON are neither compared nor stored; too large ones are not stored.
     """
     name = getattr(function, "__name__", type(function).__name__)
     try:
@@ -146,15 +147,15 @@ def call_of(
     fingerprint = fingerprint or digest
     record = {"name": name, "fingerprint": fingerprint, "args": list(args), "kwargs": dict(kwargs)}
     try:
-        kept = encode_checked(record, "the call")  # its arguments have been checked
-        check_commit(len(kept), limits, "the call")
+        text = encode_checked(record, "the call")  # `canonical` has checked the arguments
+        check_commit(len(text), limits, "the call")
     except TooLarge:
         return TaskCall(name, fingerprint, bare(name, fingerprint))
-    return TaskCall(name, fingerprint, kept.decode(), len(args) + len(kwargs))
+    return TaskCall(name, fingerprint, text.decode(), len(args) + len(kwargs))
 
 
 def task_info(found: Found, cursor: str = "") -> TaskInfo:
-    """A task as listed."""
+    """Return a task as listed."""
     head, documents = found.head, found.documents
     error = decode(documents[ERROR].json) if ERROR in documents else None
     running = head.status == RUNNING
@@ -165,7 +166,7 @@ def task_info(found: Found, cursor: str = "") -> TaskInfo:
         head.status,
         decode(documents[CALL].json)["name"] if CALL in documents else "",
         error["failures"] if error else 0,
-        f"{error['type']}: {error['message']}" if error else None,
+        error_text(error) if error else None,
         moment(head.updated),
         None if head.due is None else moment(head.due),
         failures(documents) + deaths(documents) + running,

@@ -1,4 +1,4 @@
-"""Work that is committed once, whoever delivers it and however often.
+"""Work whose result is recorded once, however often and by whichever process it is delivered.
 
 The effect of a task may happen twice if a process dies between the effect and its record (pass
 `idempotency_key()` on); its result is recorded once, and every delivery gets that result.
@@ -73,15 +73,22 @@ from stateward.state.task_record import (
     is_runnable,
     scheduled_attempts,
 )
-from stateward.state.work import OF_THE_STORE, error_record, holds, result_json, working_on
+from stateward.state.work import (
+    OF_THE_STORE,
+    error_record,
+    error_text,
+    holds,
+    result_json,
+    working_on,
+)
 
 BACK_TO_OTHERS = SetHead(status=PENDING, due_in=0)
 
 
 class TaskRun:
-    """One call for a task: what is to run, unless it has run."""
+    """One delivery of a task: runs its function unless a result is recorded."""
 
-    claimed = False  # whether the right to run it was had
+    claimed = False  # whether this delivery had the right to run it
     _cancellations = 0
 
     def __init__(
@@ -106,7 +113,7 @@ class TaskRun:
         self._call = call_of(function, args, kwargs, options.fingerprint, scope.limits)
 
     async def run(self) -> Any:
-        """The result, computed now or recorded earlier; None if it was only scheduled."""
+        """Return the result, computed now or recorded earlier; None if it was only scheduled."""
         if self._handle.scope.capabilities.inline_reads:
             # A hit costs a read instead of a write where reads are almost free.
             fetched = await self._handle.fetch(documents=READING)
@@ -122,11 +129,11 @@ class TaskRun:
         try:
             return await self._carry_out(claimed)
         except LeaseLost:
-            await self._say_if_cancelled()
+            await self._raise_if_cancelled()
             raise
 
     async def _schedule(self, at: datetime | float) -> bool:
-        """Record a task of the future; False if its time has come."""
+        """Record a task to run later; False if its time has come."""
         due = check_time(at, "at")
         left = due - self._handle.scope.world.now()
         if left <= 0:
@@ -137,9 +144,9 @@ class TaskRun:
                 "too large, and cannot be stored until then; pass ids or plain values"
             )
         retain = self._options.retain
-        kept = None if retain is None else left + retain
+        span = None if retain is None else left + retain
         call = encode(decode(self._call.json) | {"attempts": self._options.attempts}, "the call")
-        handle = Handle(self._handle.scope, self._entity, self._options.owner, kept)
+        handle = Handle(self._handle.scope, self._entity, self._options.owner, span)
         record = (SetHead(status=PENDING, label=self._call.name, due=due), Put(CALL, call))
         outcome = await handle.commit(record, (Absent(),), reading=READING)
         if isinstance(outcome, Conflict):
@@ -147,17 +154,17 @@ class TaskRun:
             if self._judge(head, values) is not None or head.status != PENDING:
                 return False
             if is_runnable(values):
-                return True  # it is recorded
-            # It was to be tried again, and nobody had its arguments until now.
+                return True  # recorded already
+            # It is to be retried, and no delivery could store its arguments until now.
             same = DocumentAt(CALL, values[CALL].version, values[CALL].stamp)
             outcome = await handle.commit(record, (StatusIn((PENDING,)), same))
             if isinstance(outcome, Conflict):
-                return False  # another delivery has it in hand: it is waited for
+                return False  # another delivery claimed it: wait for that
         stored(outcome, self._entity)
         return True
 
     async def _claim(self) -> Claim | Finished:
-        """Wait for the right to run it, or for its result."""
+        """Wait for the right to run the task, or for its result."""
         world = self._handle.scope.world
         waiting = LeaseWait(world, self._options.wait)
         nonce = world.new_id()
@@ -177,7 +184,7 @@ class TaskRun:
                 if finished is not None:
                     return finished
                 checks = claimable(outcome.head, outcome.values)
-                died = outcome.head.lease is not None  # it was not given back
+                died = outcome.head.lease is not None  # a holder that lives gives its lease back
                 continue
             if not isinstance(outcome, Held):
                 refuse(outcome, self._entity)
@@ -204,7 +211,7 @@ class TaskRun:
         return await self._handle.scope.leases.claim(claim, BACK_TO_OTHERS)
 
     def _judge(self, head: Head, values: Values) -> Finished | None:
-        """The recorded end, if there is one; raises if it failed for good or is another call."""
+        """Return the recorded result, if any; raises if the task failed or the call differs."""
         if not head.exists:
             return None
         recorded = decode(values[CALL].json)["fingerprint"] if CALL in values else None
@@ -226,7 +233,7 @@ class TaskRun:
             if error["permanent"] or error["failures"] >= self._options.attempts:
                 raise TaskFailed(
                     f"the task {self._entity.id!r} failed permanently after {error['failures']} "
-                    f"attempt(s): {error['type']}: {error['message']}",
+                    f"attempt(s): {error_text(error)}",
                     task=self._entity.id,
                 )
         return None
@@ -238,7 +245,7 @@ class TaskRun:
         self._cancellations = cancellations()
         try:
             await held.enter()
-            held.check()  # the answer to the claim may have taken longer than the lease lasts
+            held.check()  # the claim may have outlasted the lease
             if claim.deaths >= self._options.attempts + DEATHS_FORGIVEN:
                 raise Permanent(
                     f"{claim.deaths} processes have died with the task {entity.id!r} in hand"
@@ -253,16 +260,16 @@ class TaskRun:
             await held.leave(None, None, None)
             return await self._record(held, text)
         except BaseException:
-            await leases.release(held, BACK_TO_OTHERS)  # unless it was told how it ended
+            await leases.release(held, BACK_TO_OTHERS)  # no effect if the end is recorded
             raise
 
     async def _record(self, held: HeldLease, text: str) -> Any:
-        """The result as it is recorded, and as every later delivery gets it."""
+        """Record the result, and return it as every later delivery gets it."""
         end = SetHead(status=COMPLETED, due=0, retain=self._options.retain or 0)
         result = (Put(RESULT, text), *self._call.forgotten)
         outcome = await self._handle.scope.leases.finish(held, *result, end)
         if isinstance(outcome, Fenced):
-            # Taken over meanwhile. What counts is what is recorded, be it the successor's.
+            # Taken over meanwhile: the recorded result counts, even if it is the successor's.
             fetched = await self._handle.fetch(documents=READING)
             finished = self._judge(fetched.head, fetched.documents)
             if finished is None:
@@ -271,22 +278,22 @@ class TaskRun:
         stored(outcome, self._entity)
         return decode(text)["value"]
 
-    async def _say_if_cancelled(self) -> None:
-        """A lease may be lost because somebody cancelled the task: then that is the error."""
-        with suppress(StoreUnavailable, StoreClosed):  # then the lost lease says enough
+    async def _raise_if_cancelled(self) -> None:
+        """Raise `TaskCancelled` if a cancellation is why the lease was lost."""
+        with suppress(StoreUnavailable, StoreClosed):  # then `LeaseLost` is raised
             fetched = await self._handle.fetch(documents=READING)
             if fetched.head.status == CANCELLED:
                 self._judge(fetched.head, fetched.documents)
 
     async def _failed(self, held: HeldLease, claim: Claim, error: BaseException) -> None:
-        """Record a failure of the task itself; a failure around it leaves the task to others."""
+        """Record a failure of the task; after any other error, give its lease back."""
         try:
             await held.leave(type(error), error, error.__traceback__)
         except LeaseLost:
             await self._handle.scope.leases.release(held, BACK_TO_OTHERS)
             raise
         if holds(error, OF_THE_STORE) or interrupted(error, self._cancellations):
-            # One that ends its process is as poisonous as one that kills it.
+            # A task that exits its process counts as a death, like one that kills it.
             died = (DIED,) if holds(error, (SystemExit,)) else ()
             await self._handle.scope.leases.release(held, BACK_TO_OTHERS, *died)
             return
@@ -296,7 +303,7 @@ class TaskRun:
         if claim.attempts and record["failures"] < claim.attempts and not record["permanent"]:
             pause = min(FIRST_RETRY * 2**claim.failures, LONGEST_RETRY)
             end = SetHead(status=FAILED, due_in=pause)
-        # Nobody delivers a scheduled task again: without its arguments no retry could run it.
+        # Keep the arguments of a scheduled task: a retry needs them, as no caller has them.
         forgotten = self._call.forgotten if record["permanent"] and not claim.attempts else ()
         outcome = await self._handle.scope.leases.finish(held, put, end, *forgotten)
         if not isinstance(outcome, Fenced):

@@ -1,4 +1,4 @@
-"""Tasks, seen from outside: how they stand, tried again, cancelled, listed."""
+"""Recorded tasks: their state, retry, cancellation and listing."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Task:
         return self._handle.entity.id
 
     async def info(self) -> TaskInfo | None:
-        """Return its current state; None if it does not exist."""
+        """Return the task's current state; None if it does not exist."""
         fetched = await self._handle.fetch(documents=SHOWN)
         return self._info(fetched) if fetched.head.exists else None
 
@@ -79,10 +79,8 @@ class Task:
             again = SetHead(status=PENDING, due=0.0, retain=head.retain or 0.0)
             if is_runnable(fetched.documents):
                 again = replace(again, due=None, due_in=0.0)
-            writes = (again, Delete(ERROR), Delete(DEATHS))
-            outcome = await self._handle.commit(writes, (CommitsAt(head.commits),))
-            if not isinstance(outcome, Conflict):
-                stored(outcome, self._handle.entity)
+            as_read = (CommitsAt(head.commits),)
+            if await self._handle.commit_if(as_read, again, Delete(ERROR), Delete(DEATHS)):
                 return self._info(await self._there())
 
     async def cancel(self, reason: str = "") -> TaskInfo:
@@ -105,25 +103,25 @@ class Task:
                 return self._info(await self._there())
 
     async def _end(self, fetched: Fetched, reason: str) -> Outcome:
-        """Cancel it as it was fetched, if nothing was committed to it since."""
+        """Commit the cancellation if the task is still as it was fetched."""
         head, handle = fetched.head, self._handle
         why = encode(cancellation(fetched.documents, reason), "the reason")
         end = SetHead(status=CANCELLED, due=0.0, retain=head.retain or 0.0)
         unchanged = (CommitsAt(head.commits),)
         if head.lease is None:
             return await handle.commit((end, Put(ERROR, why)), unchanged)
-        # Somebody holds it, or has died with it, and could still write. What is restored is held
-        # by nobody: from then on all that the holder writes is refused, its renewals too.
+        # Its holder, even one believed dead, could still write. A restored entity has no lease:
+        # from then on every write of the holder is refused, its renewals too.
         last = fetched.documents.get(ERROR)
         error = Value(why, last.version + 1 if last else 1, handle.scope.world.new_op(), 0.0, 0)
         error = replace(error, updated=head.updated)
-        commits = head.commits + 1  # else it would look as if the store had gone back
+        commits = head.commits + 1  # a lower number would look as if the store had lost writes
         ended = replace(head, status=CANCELLED, due=None, lease=None, commits=commits)
         outcome = await handle.commit((Restore(ended, (), {ERROR: error}, True),), unchanged)
         if isinstance(outcome, Conflict):
             return outcome
         stored(outcome, handle.entity)
-        # A restored entity keeps its times; this tells when it was, and starts its retention.
+        # A restored entity keeps its times; this commit sets them, and starts the retention.
         return await handle.commit((end,), (StatusIn((CANCELLED,)),))
 
     async def _there(self) -> Fetched:
@@ -144,7 +142,7 @@ async def list_tasks(
     before: str | None,
     limit: int | None,
 ) -> AsyncIterator[TaskInfo]:
-    """Tasks by id, or the newest first."""
+    """Yield tasks by id, or the most recently updated first."""
     op = List(scope.namespace, kind=TASK, owner=owner, status=status, documents=SHOWN)
-    async for found, cursor in listed(scope, op, order, before, limit):
-        yield task_info(found, cursor)
+    async for task, cursor in listed(scope, op, order, before, limit):
+        yield task_info(task, cursor)

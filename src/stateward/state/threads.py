@@ -1,15 +1,8 @@
-"""Conversations: append-only logs of messages, kept for a while, trimmed only when read."""
+"""Conversations: append-only logs of messages with a retention, trimmed only when read."""
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Iterable,
-    Mapping,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
@@ -44,28 +37,29 @@ from stateward.records import (
     Appended,
     Branch,
     Change,
-    Context,
     Cursor,
     Late,
     Origin,
     Summary,
     ThreadInfo,
-    Window,
     moment,
 )
 from stateward.state.about import ABOUT, VARS, Labels, checked, described, shown_in
-from stateward.state.documents import DocumentHandle, append_patching, document_at
+from stateward.state.documents import DocumentHandle
 from stateward.state.feeds import change_of, entries_after
 from stateward.state.handle import Handle
+from stateward.state.json_document import append_patching
 from stateward.state.locks import Lock
 from stateward.state.refusals import stored
 from stateward.state.scope import Scope
+from stateward.state.stored_document import document_at
 from stateward.state.summaries import compact, stored_summary
 from stateward.state.turns import Turn, append_first
+from stateward.state.window_record import Context, Window
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.state.windows import read_window
 
-# What few conversations need is imported by the method that does.
+# Modules that few conversations need are imported by the methods that use them.
 if TYPE_CHECKING:
     from stateward.shapes import Shape, Translation
     from stateward.state.effect_record import Reconcile
@@ -184,8 +178,8 @@ class Thread:
         bounds = Bounds.of(last, turns, max_tokens, count, oversized)
         compaction = check_compaction(summarize, None, None)
         handle = self.handle
-        wanted = WindowRequest(handle.entity, handle.owner, bounds, compaction=compaction)
-        return Turn(handle, key, wanted, context=context, alone=alone, ttl=ttl, wait=wait)
+        request = WindowRequest(handle.entity, handle.owner, bounds, compaction=compaction)
+        return Turn(handle, key, request, context=context, alone=alone, ttl=ttl, wait=wait)
 
     # async only: begin
     @overload
@@ -252,7 +246,7 @@ class Thread:
         function's.
         """
         from stateward.state.effect_record import EffectOptions
-        from stateward.state.effects import EffectRun
+        from stateward.state.effect_run import EffectRun
 
         options = EffectOptions(reconcile, keyed, attempts, ttl, wait, name)
         return await EffectRun(self.handle, call, function, args, kwargs, options).run()
@@ -274,8 +268,7 @@ class Thread:
         if entity != self.handle.entity or type(token) is not int or type(nonce) is not str:
             raise InvalidInput(
                 f"the fence is not a lease on the thread {self.id!r}: only a thread's own lease "
-                "can "
-                "guard it, because only that is checked together with the write"
+                "can guard it, because only that is checked together with the write"
             )
         return Fence(token, nonce)
 
@@ -402,7 +395,7 @@ class Thread:
             as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp))
             outcome = await nobodys.commit((SetHead(owner=user),), as_seen)
             if isinstance(outcome, NotYours):
-                await theirs.handle.fetch()  # theirs already, or raises
+                await theirs.handle.fetch()  # raises unless it already belongs to this user
             elif isinstance(outcome, Conflict):
                 continue
             else:
@@ -472,7 +465,7 @@ class Thread:
         message. A thread that does not exist is an empty window with `exists=False`; a store that
         does not answer raises `StoreUnavailable`, and never returns an empty window.
         """
-        wanted = WindowRequest(
+        request = WindowRequest(
             self.handle.entity,
             self.handle.owner,
             Bounds.of(last, turns, max_tokens, count, oversized, exact),
@@ -481,7 +474,7 @@ class Thread:
             check_compaction(summarize, after, upto, exact),
             entries,
         )
-        return await read_window(self.handle.scope, wanted)
+        return await read_window(self.handle.scope, request)
 
     async def messages_as(
         self,
@@ -503,7 +496,7 @@ class Thread:
         unchanged, the others are translated, tool calls followed by their results. What the format
         cannot hold is listed in `lost`. Nothing that is stored changes.
         """
-        from stateward.shapes.window import translated  # whoever does not ask does not load it
+        from stateward.shapes.window import translated  # loaded only when used
 
         window = await self.load(
             last=last,
@@ -577,7 +570,7 @@ async def list_threads(
     before: str | None,
     limit: int | None,
 ) -> AsyncIterator[ThreadInfo]:
-    """Conversations by id, or the newest first."""
+    """Yield conversations by id, or the most recently updated first."""
     from stateward.state.recent import listed
 
     op = List(
@@ -589,5 +582,5 @@ async def list_threads(
         documents=(ABOUT,),
     )
     wanted = shown_in(labels, archived)
-    async for found, cursor in listed(scope, op, order, before, limit, wanted, rare=bool(labels)):
-        yield thread_info(found, cursor)
+    async for thread, cursor in listed(scope, op, order, before, limit, wanted, rare=bool(labels)):
+        yield thread_info(thread, cursor)

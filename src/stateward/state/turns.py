@@ -1,8 +1,9 @@
 """A turn: one request on a conversation, answered once, however often it is delivered.
 
-What decides is the append under the request's key: of several deliveries the first to store counts,
-and the others get what it stored. The lease of the request only keeps a second delivery from asking
-the model while the first still does: it is renewed beside the block, and losing it ends nothing.
+The append under the request's key decides: of several deliveries the first one to store counts, and
+the others get the messages it stored. The lease of the request only keeps a second delivery from
+asking the model while the first is still waiting for it; the lease is renewed beside the block, and
+losing it does not end the turn.
 """
 
 from __future__ import annotations
@@ -36,11 +37,12 @@ from stateward.ops import (
     Release,
     Write,
 )
-from stateward.records import Appended, Context, Cursor, Window
+from stateward.records import Appended, Cursor
 from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
 from stateward.state.receipts import UNREAD
 from stateward.state.refusals import refuse, stored
+from stateward.state.window_record import Context, Window
 from stateward.state.window_request import WindowRequest
 from stateward.state.windows import read_window
 
@@ -57,7 +59,7 @@ class Turn:
         self,
         handle: Handle,
         key: str,
-        wanted: WindowRequest,
+        request: WindowRequest,
         *,
         context: bool,
         alone: bool,
@@ -70,15 +72,15 @@ class Turn:
         self.context: Context | None = None
         self._handle = handle
         self._leases = handle.scope.leases
-        self._wanted = wanted
+        self._request = request
         self._with_context = context
         self._alone = alone
         self._ttl = check_ttl(ttl)
         self._wait = None if wait is None else check_span(wait, "wait")
         self._entered = self._open = False
-        self._fresh = False  # nobody has claimed the request before
+        self._fresh = False  # no delivery has claimed the request before
         self._held: HeldLease | None = None
-        self._first: Appended | None = None  # what is stored under the key
+        self._first: Appended | None = None  # stored under the key
         self._is_ours = False
         if context and not handle.owner:
             raise InvalidInput("context=True is for a user's thread: store.thread(id, user=...)")
@@ -110,10 +112,10 @@ class Turn:
             raise InvalidInput("a turn is entered once; call thread.turn(...) for each delivery")
         self._entered = self._open = True
         try:
-            # In blocking code the last call runs on the caller's own thread, which holds the lease.
+            # In blocking code the last call runs on the caller's own thread, which gets the lease.
             await self._ask(self._read, self._claim)
             if self.known and self._first is None and not self._fresh:
-                # Whoever was here before may have stored something since we looked.
+                # An earlier delivery may have stored its answer after our search.
                 await self._ask(self._read, self._look)
             if not self.known and self._first is None:
                 self._first = self._kept_here()
@@ -163,7 +165,7 @@ class Turn:
         if expect is not None:
             at = expect.cursor if isinstance(expect, Window) else Cursor.of(expect)
             checks = (*checks, LogAt(at.version, at.stamp))
-        said = await append_first(
+        appended = await append_first(
             self._handle,
             messages,
             self.key,
@@ -172,17 +174,17 @@ class Turn:
             keep=expect is None,
             saw=self.context or self.window or UNREAD,
         )
-        if said.status == "dropped":
-            return said
-        self._first, self._is_ours = said, said.status != "duplicate"
-        if said.status == "stored" or (said.status == "duplicate" and not self._alone):
-            await self._end(release=False)  # whoever comes now finds the answer, or the lease free
-        return said
+        if appended.status == "dropped":
+            return appended
+        self._first, self._is_ours = appended, appended.status != "duplicate"
+        if appended.status == "stored" or (appended.status == "duplicate" and not self._alone):
+            await self._end(release=False)  # later deliveries find the answer, or the lease free
+        return appended
 
     # --- entering -------------------------------------------------------------------
 
     async def _ask(self, *calls: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """All of them at once; a store that is down leaves the turn without their answers."""
+        """Run calls concurrently; without the store, the turn continues without their answers."""
         await gather([partial(self._spared, call) for call in calls])
 
     async def _spared(self, call: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -194,20 +196,20 @@ class Turn:
             self.known = False
 
     async def _read(self) -> None:
-        scope, wanted = self._handle.scope, self._wanted
+        scope, request = self._handle.scope, self._request
         if not self._with_context:
-            self.window = await read_window(scope, wanted)
+            self.window = await read_window(scope, request)
             return
         assert scope.context is not None
-        assert wanted.owner is not None
-        thread = wanted.entity.id
+        assert request.owner is not None
+        thread = request.entity.id
         self.context = await scope.context(
-            wanted.owner, thread, wanted.bounds, wanted.compaction, wanted.entries
+            request.owner, thread, request.bounds, request.compaction, request.entries
         )
         self.window = self.context.thread
 
     async def _claim(self) -> None:
-        """Wait for the lease, or for the answer of whoever holds it."""
+        """Wait for the lease, or for the answer of its holder."""
         world = self._handle.scope.world
         acquire = Acquire(world.new_id(), self._ttl, world.name())
         waiting = LeaseWait(world, self._wait)
@@ -215,11 +217,11 @@ class Turn:
         while True:
             asked, commit = world.monotonic(), self._claim_by(acquire)
             if self._alone:
-                claimed, *found = [await self._leases.claim(commit)]
+                claimed, *searched = [await self._leases.claim(commit)]
             else:
-                # Like any look-up: a store that is slow to write does not hold up the answer.
+                # With the deadline of a read: slow writes must not delay the answer.
                 deadline = asked + self._handle.scope.stack.policy.read_timeout
-                claimed, *found = await self._leases.claim_among(
+                claimed, *searched = await self._leases.claim_among(
                     commit, self._search(), deadline=deadline
                 )
             if isinstance(claimed, Applied | Duplicate):
@@ -227,8 +229,8 @@ class Turn:
                 assert applied.lease is not None
                 self._hold(applied.lease, asked)
                 self._fresh = self._fresh and applied.created
-            if found:
-                await self._found(found[0])
+            if searched:
+                await self._take_first(searched[0])
             if self._held is not None or self._first is not None:
                 return
             if not isinstance(claimed, Held):
@@ -266,24 +268,24 @@ class Turn:
         return search_for(self.key, handle.entity, handle.owner, handle.scope.world.new_op())
 
     async def _look(self) -> None:
-        await self._found((await self._handle.scope.execute((self._search(),)))[0])
+        await self._take_first((await self._handle.scope.execute((self._search(),)))[0])
 
-    async def _found(self, outcome: Outcome) -> None:
-        """What the search for the key says."""
+    async def _take_first(self, outcome: Outcome) -> None:
+        """Read the messages stored under the key, if the search has found any."""
         if type(outcome) is KeyReused:
             self._first = await first_append(self._handle, outcome)
         elif type(outcome) is not Conflict:
             refuse(outcome, self._handle.entity)
 
     def _kept_here(self) -> Appended | None:
-        """What this process keeps for the store under the key."""
+        """Return the messages under the key that this process has spilled."""
         record = self._handle.scope.stack.backlog.find(self._handle.entity, self.key)
         if record is None:
             return None
         return Appended("duplicate", 0, Cursor(0), tuple(map(decode, record.bodies)))
 
     async def _end(self, *, release: bool) -> None:
-        """Keep the lease no longer. Not given back, it ends by itself."""
+        """Stop renewing the lease. Without `release` the append gave it back, or it expires."""
         held, self._held = self._held, None
         if held is None:
             return
@@ -304,7 +306,7 @@ async def append_first(
     keep: bool,
     saw: Any = None,
 ) -> Appended:
-    """Append, unless the key was used before: then what was stored first under it."""
+    """Append, or return the messages stored first under the key."""
     redacted = handle.redacted(messages)
     outcome = await handle.append(
         redacted, key, checks, writes, keep=keep, takes_first=True, saw=saw
@@ -320,7 +322,7 @@ async def append_first(
 
 
 async def first_append(handle: Handle, refused: KeyReused) -> Appended:
-    """What was stored first under the key, as it is now; raises if it was removed since."""
+    """Read the messages stored first under the key; raises if they were removed since."""
     entries: list[Entry] = []
     upto, size = refused.version, FIRST_ENTRIES
     while True:

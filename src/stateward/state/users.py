@@ -1,4 +1,4 @@
-"""What is kept for ever: a user's named documents, and documents that agents share."""
+"""Permanent documents: those of a user, and those that agents share."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from stateward.kinds import SHARED, USER
 from stateward.ops import Entity
 from stateward.ops import List as ListOp
 from stateward.records import Document, DocumentVersion, ErasureReceipt, Exported, T
-from stateward.state.documents import DocumentHandle, document
+from stateward.state.documents import DocumentHandle
 from stateward.state.handle import Handle
 from stateward.state.scope import Scope
+from stateward.state.stored_document import document
 
 DEFAULT = "default"
-ListOf = list  # which the method of that name hides within the class
+ListOf = list  # the method `list` hides the type within the class
 
 
 class Documents:
@@ -41,11 +42,7 @@ class Documents:
         return DocumentHandle(self.handle, name, type, permanent=True)
 
     async def get(
-        self,
-        name: str = DEFAULT,
-        *,
-        at: datetime | float | None = None,
-        version: int | None = None,
+        self, name: str = DEFAULT, *, at: datetime | float | None = None, version: int | None = None
     ) -> Document:
         """Read the document, now or at an earlier time; see `DocumentHandle.get`."""
         return await self._named(name).get(at=at, version=version)
@@ -54,8 +51,8 @@ class Documents:
         self, name: str = DEFAULT, *, limit: int | None = None
     ) -> AsyncIterator[DocumentVersion]:
         """Yield the document's versions, newest first; see `DocumentHandle.history`."""
-        async for known in self._named(name).history(limit=limit):
-            yield known
+        async for past in self._named(name).history(limit=limit):
+            yield past
 
     async def diff(
         self, a: int | Document, b: int | Document | None = None, name: str = DEFAULT
@@ -64,11 +61,7 @@ class Documents:
         return await self._named(name).diff(a, b)
 
     async def undo(
-        self,
-        name: str = DEFAULT,
-        *,
-        to: int | None = None,
-        at: datetime | float | None = None,
+        self, name: str = DEFAULT, *, to: int | None = None, at: datetime | float | None = None
     ) -> Document:
         """Restore an earlier version of the document; see `DocumentHandle.undo`."""
         return await self._named(name).undo(to=to, at=at)

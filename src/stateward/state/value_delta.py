@@ -1,9 +1,8 @@
-"""A JSON value by what is new in it: what grows is stored as its new part.
+"""Differences between JSON values: a value that grows is stored as its new part.
 
-A value is compared as text, never by identity: code that changes a message in place must not lose
-the change. Lists are compared element by element, and objects name by name, however deep they are;
-what moved within its list is found again, so that a window that slides is stored by its new part
-too.
+Values are compared as text, never by identity: a change made in place must not be lost. Lists are
+compared element by element and objects name by name, at any depth. Elements that moved within their
+list are recognised, so that a sliding window is stored as its new part too.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TypeVar
 from msgspec import Raw
 from msgspec.json import Decoder, encode
 
-# The texts of a list's elements, what an object has by name in its order, or another text.
+# The texts of a list's elements, the members of an object in order, or any other text.
 Frozen = bytes | list[bytes] | tuple[tuple[str, "Frozen"], ...]
 T = TypeVar("T")
 
@@ -24,7 +23,7 @@ _range = Decoder(tuple[int, int])
 
 
 def freeze(text: bytes | Raw) -> Frozen:
-    """The parts of a JSON text as it is stored, i.e. without spaces."""
+    """Split a JSON text without spaces into its parts."""
     text = bytes(text)
     if text[:1] == b"[":
         return [bytes(element) for element in _elements.decode(text)]
@@ -34,7 +33,7 @@ def freeze(text: bytes | Raw) -> Frozen:
 
 
 def thaw(value: Frozen) -> bytes:
-    """The JSON text of these parts."""
+    """Join parts to a JSON text."""
     if type(value) is list:
         return b"[%b]" % b",".join(value)
     if type(value) is tuple:
@@ -44,31 +43,31 @@ def thaw(value: Frozen) -> bytes:
 
 
 def difference(was: Frozen, now: Frozen) -> bytes:
-    """JSON that makes `now` of `was`: stretches of what was there by their places, and what is new.
+    """Return JSON that turns `was` into `now`: ranges that `was` has already, and new parts.
 
     {"list": [[0, 7], {"new": [element, …]}]}, {"object": [[0, 2], {name: difference}]}, or
     {"new": value}.
     """
     if type(was) is list and type(now) is list:
         elements = (
-            b'{"new":[%b]}' % b",".join(found) if isinstance(found, list) else b"[%d,%d]" % found
-            for found in _stretches(was, now)
+            b'{"new":[%b]}' % b",".join(part) if isinstance(part, list) else b"[%d,%d]" % part
+            for part in _stretches(was, now)
         )
         return b'{"list":[%b]}' % b",".join(elements)
     if type(was) is tuple and type(now) is tuple:
         before = dict(was)
         members = (
-            _object((name, difference(before.get(name, b""), new)) for name, new in found)
-            if isinstance(found, list)
-            else b"[%d,%d]" % found
-            for found in _stretches(was, now)
+            _object((name, difference(before.get(name, b""), new)) for name, new in part)
+            if isinstance(part, list)
+            else b"[%d,%d]" % part
+            for part in _stretches(was, now)
         )
         return b'{"object":[%b]}' % b",".join(members)
     return b'{"new":%b}' % thaw(now)
 
 
 def apply(was: Frozen, delta: bytes | Raw) -> Frozen:
-    """What `difference` was made of."""
+    """Apply a difference to the value it was made from; returns the new value."""
     ((how, text),) = _members.decode(delta).items()
     if how == "new":
         return freeze(text)
@@ -103,8 +102,8 @@ def _object(members: Iterable[tuple[str, bytes]]) -> bytes:
 
 
 def _stretches(was: Sequence[T], now: Sequence[T]) -> Iterator[tuple[int, int] | list[T]]:
-    """`now`, in order: where something lies in `was`, from and up to, or what is not there."""
-    grown = len(was) if now[: len(was)] == was else 0  # nearly always: no need to look further
+    """Yield the parts of `now` in order: a range of `was`, or items that `was` does not have."""
+    grown = len(was) if now[: len(was)] == was else 0  # nearly always the whole list
     if grown:
         yield 0, grown
     places: dict[object, int] | None = None
@@ -133,5 +132,5 @@ def _stretches(was: Sequence[T], now: Sequence[T]) -> Iterator[tuple[int, int] |
 
 
 def _identity(item: object) -> object:
-    """By which an item is looked for: an element's text, or the name of a member."""
+    """Return the text of an element, or the name of a member, by which it is searched."""
     return item[0] if type(item) is tuple else item

@@ -1,4 +1,4 @@
-"""A window that is asked for, and one that was read."""
+"""Requests for windows, and the windows made of the answers. No I/O."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from stateward.context.compaction import Compaction, Kept
 from stateward.context.tool_pairs import Message
 from stateward.context.window import Bounds, Picked
 from stateward.ops import Entity, Fetch, Found, Head, Log
-from stateward.records import Change, Cursor, Sight, ThreadInfo, Window, moment
+from stateward.records import Change, Cursor, ThreadInfo, moment
 from stateward.state.about import is_archived, title_and_labels
+from stateward.state.window_record import Sight, Window
 
 FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
 
 
 class WindowRequest(Struct, frozen=True):
-    """Which part of which thread."""
+    """The part of a thread to read."""
 
     entity: Entity
     owner: str | None
@@ -27,7 +28,7 @@ class WindowRequest(Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is asked for but how many messages: most often so."""
+        """Whether nothing but a number of messages is requested, which is the usual case."""
         plain = self.bounds.plain and self.compaction is None and self.upto is None
         return plain and not self.entries and self.since.version == 0
 
@@ -37,19 +38,19 @@ class WindowRequest(Struct, frozen=True):
         return None if self.upto is None else self.upto.version
 
 
-def pins(wanted: WindowRequest) -> bool:
-    """Whether the system messages at the thread's beginning are to come first."""
-    verbatim = wanted.bounds.verbatim and wanted.compaction is None
-    return not verbatim and wanted.since.version == 0
+def pins(request: WindowRequest) -> bool:
+    """Whether the window starts with the thread's leading system messages."""
+    verbatim = request.bounds.verbatim and request.compaction is None
+    return not verbatim and request.since.version == 0
 
 
-def beginning(wanted: WindowRequest, after: int) -> Fetch:
-    log = Log(after, wanted.limit, first=FIRST_ENTRIES, details=True)
-    return Fetch(wanted.entity, wanted.owner, log)
+def beginning(request: WindowRequest, after: int) -> Fetch:
+    log = Log(after, request.limit, first=FIRST_ENTRIES, details=True)
+    return Fetch(request.entity, request.owner, log)
 
 
-def plain_window(wanted: WindowRequest, head: Head, messages: list[Message]) -> Window:
-    """The window of a request that is plain."""
+def plain_window(request: WindowRequest, head: Head, messages: list[Message]) -> Window:
+    """Return the window of a plain request."""
     version = head.version
     return Window(
         messages,
@@ -59,20 +60,20 @@ def plain_window(wanted: WindowRequest, head: Head, messages: list[Message]) -> 
         Cursor(version, head.stamp or None),
         head.created,
         head.updated,
-        sight=Sight(wanted.entity, head.commits, (), (wanted.bounds.last, None, None, 0, None)),
+        sight=Sight(request.entity, head.commits, (), (request.bounds.last, None, None, 0, None)),
     )
 
 
 def window_of(
-    wanted: WindowRequest,
+    request: WindowRequest,
     head: Head,
     picked: Picked,
     summary: Kept,
     pinned: int,
     entries: tuple[Change, ...] | None,
 ) -> Window:
-    bounds, upto = wanted.bounds, None if wanted.upto is None else wanted.upto.version
-    asked = (bounds.last, bounds.turns, bounds.max_tokens, wanted.since.version, upto)
+    bounds, upto = request.bounds, None if request.upto is None else request.upto.version
+    asked = (bounds.last, bounds.turns, bounds.max_tokens, request.since.version, upto)
     return Window(
         picked.messages,
         head.version,
@@ -88,12 +89,12 @@ def window_of(
         picked.pending,
         picked.shortened,
         entries,
-        Sight(wanted.entity, head.commits, picked.skipped, asked),
+        Sight(request.entity, head.commits, picked.skipped, asked),
     )
 
 
 def thread_info(found: Found, cursor: str = "") -> ThreadInfo:
-    """A thread as listed."""
+    """Return a thread as listed."""
     title, labels = title_and_labels(found)
     head = found.head
     return ThreadInfo(

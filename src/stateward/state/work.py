@@ -1,8 +1,8 @@
-"""A piece of work, as it is recorded: its result, its error, and its key for the outside world."""
+"""Records that tasks and workflows share: results, errors, signals and idempotency keys."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from hashlib import blake2b
@@ -19,7 +19,8 @@ from stateward.errors import (
 )
 from stateward.ops import Append, SetHead, Write
 
-# What ends a process or a generator, whatever code it meets: asyncio draws the same line.
+# Exceptions that end a process or a generator, whatever code they meet: they are no failure of the
+# work, and are never recorded.
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 OF_THE_STORE = (StoreUnavailable, LeaseLost, StoreClosed)
 
@@ -27,10 +28,10 @@ _parts: ContextVar[Sequence[str]] = ContextVar("stateward_idempotency_key", defa
 
 
 def idempotency_key() -> str:
-    """The key of the task, step or effect that is running here.
+    """Return the key of the task, step or effect that is running here.
 
-    It is the same each time this very piece of work is tried, by whichever replica: pass it to the
-    payment API, so that an effect that happened just before a crash does not happen again.
+    It is the same at every try of this piece of work, on every replica: pass it to the payment API,
+    so that an effect that happened just before a crash does not happen again.
     """
     parts = _parts.get()
     if not parts:
@@ -41,14 +42,14 @@ def idempotency_key() -> str:
 
 
 def key_of(parts: Sequence[str]) -> str:
-    """The key of the piece of work with these parts, for the outside world."""
+    """Return the idempotency key of the piece of work with these parts."""
     text = encode(list(parts), "the idempotency key")
     return blake2b(text.encode(), digest_size=16).hexdigest()
 
 
 @contextmanager
 def working_on(parts: Sequence[str]) -> Iterator[None]:
-    """Code inside belongs to the piece of work with these parts. Most of it asks for no key."""
+    """Set the piece of work that `idempotency_key` is for in this block."""
     token = _parts.set(parts)
     try:
         yield
@@ -57,7 +58,7 @@ def working_on(parts: Sequence[str]) -> Iterator[None]:
 
 
 def result_json(value: Any, what: str, limits: Limits) -> str:
-    """The result as it is stored; one that is too large or not JSON is a mistake no retry mends."""
+    """Encode a result; raises `Permanent` if it is too large or not JSON, as no retry helps."""
     try:
         return encode_value({"value": value}, f"the result of {what}", limits)
     except InvalidInput as error:
@@ -67,25 +68,30 @@ def result_json(value: Any, what: str, limits: Limits) -> str:
 
 
 def signal_writes(name: str, value: Any, key: str | None, limits: Limits) -> tuple[Write, ...]:
-    """What tells a workflow something, and has it driven."""
+    """Return the writes that send a workflow a signal and make it due."""
     body = encode_value({"signal": name, "value": value}, "the signal", limits)
-    # The length keeps the name "a:b" with the key "c" from being "a" with "b:c".
+    # The length tells the name "a:b" with the key "c" from "a" with "b:c".
     if key is not None:
         key = f"signal:{len(name)}:{name}:{check_id(key, 'the key of a signal')}"
     return Append((body,), key), SetHead(due_in=0)
 
 
 def holds(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
-    """Whether it is one of these, or a group of exceptions that one of these is in."""
+    """Whether an error is of these kinds, or is a group that contains one."""
     if isinstance(error, BaseExceptionGroup):
         return any(holds(each, kinds) for each in error.exceptions)
     return isinstance(error, kinds)
 
 
 def error_record(error: BaseException) -> dict[str, Any]:
-    """An error as it is recorded: type and message, no traceback and no arguments."""
+    """Return an error as it is recorded: type and message, no traceback and no arguments."""
     return {
         "type": type(error).__name__,
         "message": str(error)[:2000].encode("utf-8", "replace").decode(),
         "permanent": isinstance(error, Permanent),
     }
+
+
+def error_text(error: Mapping[str, Any]) -> str:
+    """Return a recorded error as text."""
+    return f"{error['type']}: {error['message']}"

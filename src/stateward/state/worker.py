@@ -1,4 +1,4 @@
-"""Driving what nobody drives: abandoned, signalled and due workflows, schedules and tasks."""
+"""Workers: drive due workflows (abandoned, signalled, awake), schedules and tasks."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from stateward.state.calls import apart, cancellations, interrupted
 from stateward.state.handle import Handle
 from stateward.state.interventions import tie_up
 from stateward.state.pauses import looked_up
-from stateward.state.run_record import ACTIVE
 from stateward.state.schedule_record import READING as SCHEDULED
 from stateward.state.schedules import record_ticks
 from stateward.state.scope import Scope
 from stateward.state.task_record import ATTEMPTS, CALL, COMPLETED, TaskOptions
 from stateward.state.task_run import TaskRun
 from stateward.state.work import OF_THE_STORE, holds
+from stateward.state.workflow_record import ACTIVE
 from stateward.state.workflows import Workflow
 
 logger = logging.getLogger("stateward.workflows")
@@ -35,7 +35,7 @@ MOST_AT_ONCE = 1000
 
 
 class Worker:
-    """Looks for work again and again. Any number may run, in any number of replicas."""
+    """Looks for work repeatedly. Any number may run, in any number of replicas."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Worker:
         *,
         ttl: float,
         poll: float,
-        taken: set[Entity] | None = None,  # what the workers beside this one are at
+        taken: set[Entity] | None = None,  # entities that workers beside this one work on
     ) -> None:
         self._scope = scope
         self._handlers = handlers
@@ -56,81 +56,81 @@ class Worker:
         self._cancellations = 0
 
     async def run(self, until: Callable[[], bool]) -> None:
-        """Work until told to stop; a failing store is waited out."""
+        """Work until `until` returns True; continues after failures of the store."""
         self._cancellations = cancellations()
         while not until():
             worked = False
             try:
-                async for found in self._due(SCHEDULE, None, *SCHEDULED):
-                    worked |= await self._alone(found, partial(self._plan, found))
+                async for due in self._due(SCHEDULE, None, *SCHEDULED):
+                    worked |= await self._alone(due, partial(self._plan, due))
                 for kind, handler in self._handlers.items():
-                    async for found in self._due_workflows(kind):
-                        worked |= await self._alone(found, partial(self._drive, found, handler))
+                    async for due in self._due_workflows(kind):
+                        worked |= await self._alone(due, partial(self._drive, due, handler))
                 for name, function in self._tasks.items():
-                    async for found in self._due("task", name, CALL):
-                        carry_out = partial(self._carry_out, found, function)
-                        worked |= await self._alone(found, carry_out)
+                    async for due in self._due("task", name, CALL):
+                        carry_out = partial(self._carry_out, due, function)
+                        worked |= await self._alone(due, carry_out)
             except StoreMisused:
-                raise  # closed: no waiting mends that
+                raise  # the store is closed: waiting does not help
             except StatewardError as error:
                 logger.warning("work_interrupted", extra={"error": type(error).__name__})
             if not until():
                 world = self._scope.world
                 nothing_to_do = self._poll * (0.5 + world.random() / 2)
-                await world.pause(0 if worked else nothing_to_do)  # others run in any case
+                await world.pause(0 if worked else nothing_to_do)  # other tasks run in any case
 
     async def _due_workflows(self, kind: str) -> AsyncIterator[Found]:
-        """Unless the kind is paused: that is asked with each page, in the same round trip."""
+        """Yield due workflows of a kind unless it is paused; each page checks that again."""
         scope, pause = self._scope, looked_up(self._scope, kind)
         op = List(
             scope.namespace, kind=WORKFLOW, label=kind, due=True, limit=scope.capabilities.page
         )
         while True:
-            listed, paused = await scope.execute((op, pause))
-            assert isinstance(listed, Listed)
+            page, paused = await scope.execute((op, pause))
+            assert isinstance(page, Listed)
             assert isinstance(paused, Fetched)
             if paused.head.exists:
                 return
-            for found in listed.entities:
-                yield found
-            if listed.next is None:
+            for entity in page.entities:
+                yield entity
+            if page.next is None:
                 return
-            op = replace(op, after=listed.next)
+            op = replace(op, after=page.next)
 
     async def _due(self, kind: str, label: str | None, *documents: str) -> AsyncIterator[Found]:
         scope = self._scope
         wanted = List(scope.namespace, kind=kind, label=label, due=True, documents=documents)
         async for page in scope.pages(wanted):
-            for found in page.entities:
-                yield found
+            for entity in page.entities:
+                yield entity
 
-    async def _alone(self, found: Found, work: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
-        """Its lease keeps all others away; those of this process need not even ask for it."""
-        if found.entity in self._taken:
+    async def _alone(self, due: Found, work: Callable[[], Coroutine[Any, Any, bool]]) -> bool:
+        """Do the work unless another worker of this process does it; a lease excludes the rest."""
+        if due.entity in self._taken:
             return False
-        self._taken.add(found.entity)
+        self._taken.add(due.entity)
         try:
             return await work()
         finally:
-            self._taken.discard(found.entity)
+            self._taken.discard(due.entity)
 
-    async def _plan(self, found: Found) -> bool:
-        """Record the ticks of a schedule that have come; False if another replica does."""
+    async def _plan(self, schedule: Found) -> bool:
+        """Record the due ticks of a schedule; False if another replica does."""
         try:
-            return await record_ticks(self._scope, found)
-        except InvalidInput as error:  # what reads its expression is not installed here
+            return await record_ticks(self._scope, schedule)
+        except InvalidInput as error:  # its cron expression or time zone is not supported here
             logger.warning(
-                "schedule_left", extra={"schedule": found.entity.id, "error": str(error)}
+                "schedule_left", extra={"schedule": schedule.entity.id, "error": str(error)}
             )
             return False
 
-    async def _drive(self, found: Found, handler: Callable[..., Any]) -> bool:
-        """Go on with one workflow; False if another replica drives it."""
-        owner = found.head.owner
-        if found.head.status != ACTIVE:  # whoever ended it did not come to the end of that
-            await tie_up(Handle(self._scope, found.entity, owner))
+    async def _drive(self, due: Found, handler: Callable[..., Any]) -> bool:
+        """Drive one workflow; False if another replica does."""
+        owner = due.head.owner
+        if due.head.status != ACTIVE:  # its end was interrupted before all loose ends were tied up
+            await tie_up(Handle(self._scope, due.entity, owner))
             return False
-        workflow = Workflow(self._scope, found.entity.id, owner=owner, ttl=self._ttl, wait=0)
+        workflow = Workflow(self._scope, due.entity.id, owner=owner, ttl=self._ttl, wait=0)
         entered = False
         try:
             async with workflow as run:
@@ -142,29 +142,28 @@ class Worker:
             if isinstance(error, LeaseHeld) and not entered:
                 return False  # another replica drives it
             self._raise_if_interrupted(error)
-            # Recorded where it belongs (a failed workflow), or left active for the next try.
+            # Either the workflow has failed, or it is still active and will be tried again.
             logger.warning(
-                "workflow_left",
-                extra={"workflow": found.entity.id, "error": type(error).__name__},
+                "workflow_left", extra={"workflow": due.entity.id, "error": type(error).__name__}
             )
-            # Left active it is due at once: without a pause this would go round and round.
+            # Still active, it is due at once: pause, or this would be a busy loop.
             return not holds(error, OF_THE_STORE)
         return True
 
-    async def _carry_out(self, found: Found, function: Callable[..., Any]) -> bool:
+    async def _carry_out(self, due: Found, function: Callable[..., Any]) -> bool:
         """Run one scheduled task whose time has come."""
-        call = decode(found.documents[CALL].json)
-        if "args" not in call or found.head.status == COMPLETED:
+        call = decode(due.documents[CALL].json)
+        if "args" not in call or due.head.status == COMPLETED:
             return False
         options = TaskOptions(
-            found.head.owner,
+            due.head.owner,
             self._ttl,
             0,
             call.get("attempts", ATTEMPTS),
             fingerprint=call["fingerprint"],
-            retain=found.head.retain,
+            retain=due.head.retain,
         )
-        id_ = found.entity.id
+        id_ = due.entity.id
         task = TaskRun(self._scope, id_, function, call["args"], call["kwargs"], options)
         try:
             await apart(task.run)
@@ -177,19 +176,19 @@ class Worker:
         return True
 
     def _raise_if_interrupted(self, error: BaseException) -> None:
-        """What ends the worker: not what a handler let out, be it the end of a task of its own."""
+        """Raise if the worker itself is cancelled, not just a task of the handler."""
         if interrupted(error, self._cancellations):
             raise error
         # async only: begin
         if cancellations() > self._cancellations:
-            raise asyncio.CancelledError from error  # its lease was lost at the same moment
+            raise asyncio.CancelledError from error  # the lease was lost at the same moment
         # async only: end
 
 
 async def work_side_by_side(
     make: Callable[[set[Entity]], Worker], concurrency: int, until: Callable[[], bool]
 ) -> None:
-    """So many workers, each busy with something else; when one ends, so do the others."""
+    """Run workers concurrently, each on other work; when one ends, so do the others."""
     if check_count(concurrency, "concurrency") > MOST_AT_ONCE:
         raise InvalidInput(f"concurrency is at most {MOST_AT_ONCE:,}: start more replicas instead")
     taken: set[Entity] = set()

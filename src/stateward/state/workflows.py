@@ -1,8 +1,8 @@
-"""Durable workflows: finished steps are never run again, whoever goes on.
+"""Durable workflows: a finished step never runs again, whichever process continues.
 
-A workflow is a status, a record of what was finished, a state document, and a lease that one
-driver holds at a time. The record of a step carries the driver's fence; the *effect* of a step may
-happen twice if a process dies between the effect and its record (pass `idempotency_key()` on).
+A workflow is a status, a log of finished steps, a state document, and a lease that one driver holds
+at a time. The record of a step carries the driver's fence; the *effect* of a step may happen twice
+if a process dies between the effect and its record (pass `idempotency_key()` on).
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from collections.abc import AsyncIterator, Mapping
 from types import TracebackType
 from typing import Any
 
-from msgspec.structs import replace
-
 from stateward.codec import canonical, check_id, check_span, check_ttl, decode, encode, encode_value
 from stateward.errors import (
     InvalidInput,
@@ -21,7 +19,6 @@ from stateward.errors import (
     LeaseLost,
     Permanent,
     Reset,
-    StoreUnavailable,
     WorkflowCancelled,
     WorkflowFailed,
 )
@@ -30,8 +27,6 @@ from stateward.layers.leases.held import HeldLease
 from stateward.ops import (
     Absent,
     Acquire,
-    Append,
-    Applied,
     Commit,
     Conflict,
     DocumentAt,
@@ -57,37 +52,33 @@ from stateward.state.machine import missing, move, not_active
 from stateward.state.recent import Order, listed
 from stateward.state.refusals import stored
 from stateward.state.run import Run
+from stateward.state.run_end import TO_OTHERS, RunEnd
 from stateward.state.run_pages import read_record
-from stateward.state.run_record import (
+from stateward.state.run_record import RunRecord, is_parked
+from stateward.state.scope import Scope
+from stateward.state.work import OF_THE_STORE, error_text, holds, signal_writes
+from stateward.state.workflow_record import (
     ACTIVE,
     CANCELLED,
     COMPLETED,
     DEATHS,
     DEATHS_FORGIVEN,
     ERROR,
-    FAILED,
     META,
-    NOBODY_DRIVES,
     READING,
     RESULT,
     SOMEBODY_DRIVES,
     STEP,
     TELLING,
     Machine,
-    RunRecord,
     check_machine,
-    error_text,
-    is_parked,
     workflow_info,
 )
-from stateward.state.scope import Scope
-from stateward.state.work import OF_THE_STORE, error_record, holds, result_json, signal_writes
 
 logger = logging.getLogger("stateward.workflows")
 
-FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # between two looks at one whose result is waited for
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0  # between two reads in `result`
 AT_ONCE = SetHead(due_in=0)
-TO_OTHERS = (AT_ONCE, NOBODY_DRIVES)
 
 Values = Mapping[str, Value]
 
@@ -135,7 +126,7 @@ class Workflow:
             try:
                 self._run = await self._enter()
             except Reset:
-                continue  # deleted, and perhaps begun anew, while it was read
+                continue  # deleted, and perhaps started again, while its log was read
         return self._run
 
     async def __aexit__(
@@ -152,7 +143,7 @@ class Workflow:
         try:
             await held.leave(kind, error, trace)
         except LeaseLost:
-            # Lost by our own clock, it may still be ours in the store: nobody need wait for it.
+            # Expired by our clock, the lease may still be ours in the store: spare others the wait.
             await self._leases.release(held, *TO_OTHERS)
             raise
         try:
@@ -166,107 +157,25 @@ class Workflow:
                 await self._handle.commit((SetHead(due_in=0),), (StatusIn((ACTIVE,)),))
             return error is None or is_parked(error)
         if run.broken is not None:
-            error = run.broken  # whatever came of it, e.g. a group: the store is to blame
+            error = run.broken  # the cause, whatever the block made of it, e.g. an exception group
+        end = RunEnd(self._handle, held, run)
         if error is None:
-            error = await self._complete(run, held)
+            error = await end.complete(run)
         elif isinstance(error, WorkflowCancelled) and error is run.broken:
-            await self._give_up(held)
+            await end.cancelled()
         elif holds(error, OF_THE_STORE) or interrupted(error, self._cancellations):
-            # One that ends its process is as poisonous as one that kills it: that is counted.
+            # A handler that exits its process counts as a crash, so that a workflow whose handler
+            # always does so is given up.
             died = holds(error, (SystemExit,))
             await self._leases.release(held, *((AT_ONCE,) if died else TO_OTHERS))
         else:
-            await self._fail(held, error, run)
+            await end.fail(error)
         if kind is None and error is not None:
             raise error
         return False
 
-    async def _complete(self, run: Run, held: HeldLease) -> BaseException | None:
-        """Record that it is done, unless it was cancelled first, or its result cannot be kept."""
-        writes: tuple[Write, ...] = ()
-        try:
-            if run.result is not None:
-                limits = self._handle.scope.limits
-                text = result_json(run.result, f"the workflow {self.id!r}", limits)
-                writes = (Put(RESULT, text),)
-            await run._commits.record_failures()
-        except Permanent as error:
-            await self._fail(held, error, run)
-            return error
-        except WorkflowCancelled as error:
-            await self._give_up(held)
-            return error
-        ended = await self._end(held, COMPLETED, run, *writes)
-        self._report_unasked(run)
-        await self._report_untaken(run, ended.version)
-        return None
-
-    async def _fail(self, held: HeldLease, error: BaseException, run: Run | None = None) -> None:
-        why = error_record(error)
-        failed = Append((encode({"failed": why}, "the failure"),))
-        if run is not None:
-            steps, attempt = run._failures.blamed(error)
-            why |= {"steps": steps, "step": steps[0] if steps else None, "attempt": attempt}
-        put = Put(ERROR, encode(why, "the failure"))  # where a listing can see it
-        await self._end(held, FAILED, run, failed, put)
-
-    async def _end(self, held: HeldLease, status: str, run: Run | None, *writes: Write) -> Applied:
-        """The one end that it comes to: whoever cancels it is faster, or is told that it ended."""
-        # Until what is to be done elsewhere is done, it stays due: for a worker, if we die.
-        loose = run is None or run.has_loose_ends
-        retain = None if run is None else run.retain
-        end = SetHead(status=status, due=None if loose else 0, due_in=0 if loose else None)
-        end = replace(end, retain=retain)
-        outcome = await self._leases.finish(
-            held, end, *writes, NOBODY_DRIVES, checks=(StatusIn((ACTIVE,)),)
-        )
-        if isinstance(outcome, Conflict):
-            await self._give_up(held)
-            raise not_active(self._entity, outcome.head)
-        ended = stored(outcome, self._entity)
-        if loose:
-            await self._tie_up()
-        return ended
-
-    async def _give_up(self, held: HeldLease) -> None:
-        """Give back one that was cancelled while it was driven here."""
-        stored(await self._leases.finish(held, *TO_OTHERS), self._entity)
-        await self._tie_up()
-
-    async def _tie_up(self) -> None:
-        """What its end means elsewhere. That it has ended is recorded: a worker does the rest."""
-        try:
-            await tie_up(self._handle)
-        except StoreUnavailable as error:
-            logger.warning(
-                "workflow_not_tied_up",
-                extra={"workflow": self.id, "error": type(error).__name__},
-            )
-
-    def _report_unasked(self, run: Run) -> None:
-        """Recorded steps that the code no longer asks for: it has changed since. Not fatal."""
-        if run.unasked:
-            logger.warning(
-                "workflow_steps_not_asked_for", extra={"workflow": self.id, "steps": run.unasked}
-            )
-
-    async def _report_untaken(self, run: Run, version: int) -> None:
-        """Signals that were accepted, and that the code did not wait for: no one takes them now."""
-        try:
-            signals = await run._untaken(version)
-        except (*OF_THE_STORE, Reset) as error:  # that it has completed is recorded
-            logger.warning(
-                "workflow_signals_not_read",
-                extra={"workflow": self.id, "error": type(error).__name__},
-            )
-            return
-        if signals:
-            logger.warning(
-                "workflow_signals_not_taken", extra={"workflow": self.id, "signals": signals}
-            )
-
     async def _enter(self) -> Run:
-        """Create it, take it over, or open it for replay."""
+        """Create the workflow, take it over, or open it for replay."""
         world = self._handle.scope.world
         waiting = LeaseWait(world, self._wait)
         nonce = world.new_id()
@@ -292,21 +201,21 @@ class Workflow:
                 lease = applied.lease
                 held = self._leases.hold(self._entity, lease, self._ttl, asked, undo=TO_OTHERS)
                 self._held = held
-                # Told again after it was erased, it says nothing of documents; its fence refuses.
+                # An answer repeated after an erasure has no documents; the fence refuses writes.
                 deaths = applied.documents.get(DEATHS, 1) - 1
                 if deaths > DEATHS_FORGIVEN:
                     self._held = None
                     error = Permanent(f"{deaths} processes died driving the workflow {self.id!r}")
-                    await self._fail(held, error)
+                    await RunEnd(self._handle, held).fail(error)
                     raise error
-                await held.enter()  # a long record may take longer to read than the ttl
-                values = {} if applied.created else _values(outcome)
-                # The engine's clock from ours: rather behind than ahead, or a sleep ends early.
+                await held.enter()  # reading a long log may take longer than the ttl
+                values: Values = {} if applied.created else getattr(outcome, "values", {})
+                # Estimate the engine's clock low rather than high, or a sleep ends early.
                 since = lease.until - self._ttl
                 clock = since - world.monotonic()
                 try:
                     run = await self._begin(ACTIVE, values, clock, since, fresh=applied.created)
-                    held.check()  # the answer may have taken longer than the lease lasts
+                    held.check()  # the read may have outlasted the lease
                     return run
                 except BaseException as error:
                     self._held = None
@@ -345,7 +254,7 @@ class Workflow:
         return Run(self._handle, status, documents, record, self._held, clock, since)
 
     def _first_documents(self) -> dict[str, str]:
-        """The documents that it is begun with."""
+        """Return the documents that the workflow starts with."""
         machine = {step: list(after) for step, after in self._machine.items()}
         meta = {"kind": self._kind, "input": self._input, "machine": machine}
         if self._retain is not None:
@@ -357,7 +266,7 @@ class Workflow:
         return documents
 
     def _check_same(self, values: Values) -> None:
-        """The same id with another kind or input is a mistake that must not pass silently."""
+        """Raise `KeyReusedError` if the id is used with another kind or input."""
         if META not in values:
             return
         meta = decode(values[META].json)
@@ -397,15 +306,15 @@ class Workflow:
         return await move(self._handle, to, expect)
 
     async def info(self) -> WorkflowInfo | None:
-        """Return its current state; None if it does not exist."""
+        """Return the workflow's current state; None if it does not exist."""
         fetched = await self._handle.fetch(documents=TELLING)
         if not fetched.head.exists:
             return None
-        found = Found(self._entity, fetched.head, fetched.documents)
-        return workflow_info(found, now=self._handle.scope.world.now())
+        workflow = Found(self._entity, fetched.head, fetched.documents)
+        return workflow_info(workflow, now=self._handle.scope.world.now())
 
     async def start(self) -> bool:
-        """Start it without driving it: a worker will. Returns False if it was started before.
+        """Start the workflow and leave it to a worker. Returns False if it was started before.
 
         The same id with another kind or input raises `KeyReusedError`.
         """
@@ -421,11 +330,11 @@ class Workflow:
         return True
 
     async def result(self, *, wait: float | None = None) -> Any:
-        """Return its result: `run.result`, or what its handler returned.
+        """Return the workflow's result: `run.result`, or the return value of its handler.
 
-        Waits up to `wait` seconds for its end (None: as long as it takes; 0: not at all), then
-        raises `TimeoutError`. If it failed, raises `WorkflowFailed`; if it was cancelled,
-        `WorkflowCancelled`.
+        Waits up to `wait` seconds for the end (None: as long as it takes; 0: not at all), then
+        raises `TimeoutError`. Raises `WorkflowFailed` if the workflow failed, and
+        `WorkflowCancelled` if it was cancelled.
         """
         world = self._handle.scope.world
         end = None if wait is None else world.monotonic() + check_span(wait, "wait")
@@ -450,10 +359,11 @@ class Workflow:
             longest = min(longest * 2, LONGEST_PAUSE)
 
     async def cancel(self, reason: str = "") -> bool:
-        """End it and its children, whichever process drives it. False if it was cancelled before.
+        """Cancel the workflow and its children, whichever process drives it.
 
-        Its driver finishes and records the current step; then `WorkflowCancelled` is raised there.
-        Raises `WorkflowFinished` if it has completed or failed.
+        Returns False if it was cancelled before. The driver finishes and records the current step,
+        then gets `WorkflowCancelled`. Raises `WorkflowFinished` if the workflow has completed or
+        failed.
         """
         return await cancel(self._handle, reason)
 
@@ -476,9 +386,9 @@ class Workflow:
         await fork(self._handle, at_step, id)
 
     async def delete(self) -> None:
-        """Remove it with everything it recorded. Does nothing if it does not exist.
+        """Remove the workflow with everything it recorded. Does nothing if it does not exist.
 
-        If it has open questions or children, it is cancelled first.
+        A workflow with open questions or children is cancelled first.
         """
         nothing_open = DocumentAt(OPEN, 0)
         outcome = await self._handle.commit((Drop(),), (nothing_open,))
@@ -500,14 +410,9 @@ async def list_workflows(
     before: str | None,
     limit: int | None,
 ) -> AsyncIterator[WorkflowInfo]:
-    """Workflows by id, or the newest first."""
+    """Yield workflows by id, or the most recently updated first."""
     op = List(
         scope.namespace, kind=WORKFLOW, label=kind, owner=owner, status=status, documents=TELLING
     )
-    async for found, cursor in listed(scope, op, order, before, limit):
-        yield workflow_info(found, cursor, scope.world.now())
-
-
-def _values(outcome: Outcome) -> Values:
-    values: Values = getattr(outcome, "values", {})
-    return values
+    async for workflow, cursor in listed(scope, op, order, before, limit):
+        yield workflow_info(workflow, cursor, scope.world.now())
