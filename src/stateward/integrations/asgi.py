@@ -28,8 +28,9 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 ASGIApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-# What a client is told, the first that fits; "": what the error says, which is about the request.
-# Other errors may name hosts: that is for the log. What is not here is a fault of the application.
+# Replies to a client, by the first error that fits; "": the text of the error about the request.
+# The texts of other errors may name hosts, so they only go to the log. An error that is not here
+# is a fault of the application.
 ANSWERS = {
     stateward.EntityBusy: (423, "This is locked by another process. Try again."),
     stateward.LeaseHeld: (423, "Another process is working on this. Try again."),
@@ -52,7 +53,7 @@ _store: ContextVar[AnyStore | None] = ContextVar("stateward_store", default=None
 
 
 async def current_store() -> Any:
-    """The store of the application that handles this request: `Depends(current_store)`."""
+    """Return the store of the application that handles a request: `Depends(current_store)`."""
     store = _store.get()
     if store is None:
         raise stateward.StoreMisused(
@@ -62,7 +63,7 @@ async def current_store() -> Any:
 
 
 class StoreMiddleware:
-    """An application with a store.
+    """An ASGI application with a store.
 
     `store` is an async or a blocking one, or a function that makes one each time the application
     starts (for tests, which start it often). `live`, `ready` and `metrics` are paths; None:
@@ -122,25 +123,25 @@ class StoreMiddleware:
         try:
             await self._app(scope, receive, sending)
         except stateward.StatewardError as error:
-            answer = next((it for kind, it in ANSWERS.items() if isinstance(error, kind)), None)
+            answer = next((row for kind, row in ANSWERS.items() if isinstance(error, kind)), None)
             if answer is None or begun or scope["type"] != "http":
                 raise
             status, detail = answer
-            said = {"error": type(error).__name__, "detail": detail or str(error)}
+            body = {"error": type(error).__name__, "detail": detail or str(error)}
             seconds = math.ceil(error.remaining) if isinstance(error, stateward.LeaseHeld) else 2
             retry = {"retry-after": str(max(1, seconds))} if status in (423, 503) else {}
-            await _respond(send, status, encode_json(said), **retry)
+            await _respond(send, status, encode_json(body), **retry)
 
     # --- the store ------------------------------------------------------------------
 
     def _current(self) -> AnyStore:
-        """A server that tells of no lifespan has it too: a store opens at its first use."""
+        """Return the store; a server without lifespan events opens the store at its first use."""
         if self._made is None:
             self._made = self._given if isinstance(self._given, AnyStore) else self._given()
         return self._made
 
     async def _lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """The store is open before the application starts, and closed after it has ended."""
+        """Open the store before the application starts, and close the store after its end."""
 
         async def receiving() -> Message:
             message = await receive()
@@ -177,22 +178,22 @@ class StoreMiddleware:
     # --- routes ---------------------------------------------------------------------
 
     async def _live(self, _scope: Scope, send: Send) -> None:
-        """The process answers."""
+        """Reply that the process is alive."""
         await _respond(send, 200, b'{"live":true}')
 
     async def _ready(self, scope: Scope, send: Send) -> None:
-        """The store has been reached; with `?store=1`, it also answers now.
+        """Reply whether the store was ever reached; with `?store=1`, whether it answers now.
 
-        In an outage later on the service still answers, and so it is ready.
+        In a later outage of the store the service still answers, and so remains ready.
         """
         store = self._current()
         stacks = store.sections.stacks
         ready = all(stack.is_open() for stack in stacks)
         waiting = sum(stack.backlog.depth for stack in stacks)
-        said = {"ready": ready, "breaker": store.breaker, "spill_depth": waiting}
+        status = {"ready": ready, "breaker": store.breaker, "spill_depth": waiting}
         if b"store=1" in scope["query_string"].split(b"&"):
-            said["store"] = ready = ready and await _answers(store)
-        await _respond(send, 200 if ready else 503, encode_json(said))
+            status["store"] = ready = ready and await _answers(store)
+        await _respond(send, 200 if ready else 503, encode_json(status))
 
     async def _metrics(self, _scope: Scope, send: Send) -> None:
         text = await asyncio.to_thread(scrape, self._current())
@@ -200,7 +201,7 @@ class StoreMiddleware:
 
 
 async def _answers(store: AnyStore) -> bool:
-    """Whether the store does, as its policy understands it."""
+    """Return whether the store answers a health check."""
     if isinstance(store, stateward.Store):
         return (await store.health()).ok
     return (await asyncio.to_thread(store.health)).ok

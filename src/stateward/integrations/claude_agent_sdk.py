@@ -16,8 +16,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from stateward.codec import Retention, decode, encode_document, seconds
-from stateward.errors import InvalidInput, StoreUnavailable
-from stateward.integrations.bridge import AnyStore, OnAnyStore
+from stateward.errors import StoreUnavailable
+from stateward.integrations.adapter import AnyStore, OnAnyStore
 from stateward.integrations.claude_transcript import (
     Seen,
     StoredLine,
@@ -30,8 +30,10 @@ from stateward.integrations.claude_transcript import (
     unseen,
     uuids_of,
 )
+from stateward.integrations.extras import extra
 from stateward.integrations.kept.adk import parts_of
 from stateward.integrations.kept.claude import STATUS, thread_id
+from stateward.integrations.recent import Recent
 from stateward.kinds import THREAD
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
@@ -49,11 +51,11 @@ from stateward.ops import (
     SetHead,
     Write,
 )
-from stateward.options import UNSAID, Unsaid, Whose, owner_of
+from stateward.owner import UNSAID, Unsaid, Whose, owner_of
 from stateward.state.handle import DERIVED
 from stateward.state.refusals import stored
 
-try:
+with extra("claude-agent-sdk", "StatewardSessionStore needs the Claude Agent SDK"):
     from anyio import to_thread
     from claude_agent_sdk import fold_session_summary
     from claude_agent_sdk.types import (
@@ -63,13 +65,8 @@ try:
         SessionStoreListEntry,
         SessionSummaryEntry,
     )
-except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
-    raise InvalidInput(
-        "StatewardSessionStore needs the Claude Agent SDK; install it with: "
-        "pip install 'stateward[claude-agent-sdk]'"
-    ) from error
 
-REMEMBERED = 64  # transcripts: those that were read or written here last
+REMEMBERED = 64  # transcripts in memory: the last ones read or written here
 
 
 class StatewardSessionStore(OnAnyStore):
@@ -92,11 +89,11 @@ class StatewardSessionStore(OnAnyStore):
         self._owner = owner_of(user)
         if not isinstance(retain, Unsaid):
             seconds(retain)
-        self._seen: dict[str, Seen] = {}  # by the id of the thread
-        self._failed: dict[str, tuple[list[Any], str]] = {}  # a batch that may be stored, its key
+        self._seen: Recent[str, Seen] = Recent(REMEMBERED)  # transcripts by thread id
+        self._failed: dict[str, tuple[list[Any], str]] = {}  # uncertain batches, with keys
 
     def thread(self, key: SessionKey) -> Any:
-        """The thread that a transcript is; of a blocking store, a blocking one."""
+        """Return the thread of a transcript; a blocking one over a blocking store."""
         return self._thread(thread_id(key["project_key"], key["session_id"], key.get("subpath")))
 
     def _thread(self, id: str) -> Any:
@@ -105,7 +102,7 @@ class StatewardSessionStore(OnAnyStore):
     # --- what the SDK calls ---------------------------------------------------------
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """Add lines to the end, adjacent, all or none; those that are stored already, not again."""
+        """Add lines to the end, adjacent, all or none; stored lines are skipped."""
         if not entries:
             return
         handle = self.thread(key).handle
@@ -115,65 +112,65 @@ class StatewardSessionStore(OnAnyStore):
         try:
             try:
                 outcome = await self._add(handle, key, lines, name)
-            except StoreUnavailable:  # whatever is stored: the lines are kept as they are
+            except StoreUnavailable:  # the lines are stored unchanged, of whatever type
                 outcome = await self._call(handle.append, lines, name, keep=True, takes_first=True)
         except StoreUnavailable:
             self._failed[id] = (list(entries), name)
             raise
-        if not isinstance(outcome, Suppressed | KeyReused | None):  # the key: stored at another try
+        if not isinstance(outcome, Suppressed | KeyReused | None):  # else stored by another try
             stored(outcome, handle.entity)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """The whole transcript, oldest line first; None: there is none.
+        """Return the whole transcript, oldest line first, or None.
 
-        What other frameworks have said in the thread comes as lines that Claude Code reads.
+        Messages of other frameworks are returned as lines that Claude Code reads.
         """
         handle = self.thread(key).handle
-        found: list[StoredLine] = []
-        seen = await self._read(handle, key, unseen(), found)
-        self._remember(handle.entity.id, seen)
+        lines_read: list[StoredLine] = []
+        last_read = await self._read(handle, key, unseen(), lines_read)
+        self._seen[handle.entity.id] = last_read
         below = "subpath" in key
-        told = each_once(found)
-        lines: list[Any] = transcript(told, handle.entity.id, key["session_id"], sidechain=below)
-        return lines if seen.head.exists else None
+        unique = each_once(lines_read)
+        lines: list[Any] = transcript(unique, handle.entity.id, key["session_id"], sidechain=below)
+        return lines if last_read.head.exists else None
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """The sessions of a project, without their subagents, and when each was last changed."""
+        """Return the sessions of a project, without subagents, with the time of the last change."""
         return [
-            {"session_id": id, "mtime": _milliseconds(found.head)}
-            for id, found in await self._sessions(project_key)
+            {"session_id": id, "mtime": _milliseconds(entity.head)}
+            for id, entity in await self._sessions(project_key)
         ]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """The same with the SDK's summary of each. An outdated summary is derived again."""
+        """`list_sessions` with the SDK's summary of each. An outdated summary is derived again."""
         summaries: list[SessionSummaryEntry] = []
-        for id, found in await self._sessions(project_key, DERIVED):
-            seen = summarised(found.head, found.documents.get(DERIVED))
-            if seen.head.version < found.head.version:
+        for id, entity in await self._sessions(project_key, DERIVED):
+            summary = summarised(entity.head, entity.documents.get(DERIVED))
+            if summary.head.version < entity.head.version:
                 key: SessionKey = {"project_key": project_key, "session_id": id}
-                seen = await self._read(self.thread(key).handle, key, seen)
-            if seen.head.exists:
-                mtime = _milliseconds(found.head)
-                summaries.append({"session_id": id, "mtime": mtime, "data": dict(seen.data)})
+                summary = await self._read(self.thread(key).handle, key, summary)
+            if summary.head.exists:
+                mtime = _milliseconds(entity.head)
+                summaries.append({"session_id": id, "mtime": mtime, "data": dict(summary.data)})
         return summaries
 
     async def delete(self, key: SessionKey) -> None:
         """Remove a transcript; with a session, those of its subagents."""
         thread = self.thread(key)
         below = [] if "subpath" in key else [id async for id, _ in self._listed(f"{thread.id}/")]
-        for id in (*below, thread.id):  # a session goes last: until then it can be found again
+        for id in (*below, thread.id):  # the session last, for a later retry
             await self._call(self._thread(id).delete)
             self._seen.pop(id, None)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        """The paths of a session's subagents."""
+        """Return the paths of a session's subagents."""
         prefix = f"{thread_id(key['project_key'], key['session_id'])}/"
         return [id.removeprefix(prefix) async for id, _ in self._listed(prefix)]
 
-    # --- how --------------------------------------------------------------------------
+    # --- storage ------------------------------------------------------------------------
 
     async def _call(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """A blocking store works from any event loop, also from one of trio, as the SDK does."""
+        """Carry a call out; a blocking store also works from an event loop of trio."""
         if self._blocking:
             return await to_thread.run_sync(partial(method, *args, **kwargs))
         return await method(*args, **kwargs)
@@ -181,18 +178,18 @@ class StatewardSessionStore(OnAnyStore):
     async def _add(
         self, handle: Any, key: SessionKey, lines: Sequence[TranscriptLine], name: str
     ) -> Any:
-        """Commit what is new of some lines with the summary of all; None: nothing is."""
+        """Commit the new ones of some lines with the summary of all; None: none is new."""
         id = handle.entity.id
-        seen = self._seen.get(id) or await self._read(handle, key, unseen())
-        while new := list(unknown_of(lines, seen.uuids)):
-            head, data, adding = seen.head, seen.data, handle
+        before = self._seen.get(id) or await self._read(handle, key, unseen())
+        while new := list(unknown_of(lines, before.uuids)):
+            head, data, adding = before.head, before.data, handle
             unchanged: Check = CommitsAt(head.commits) if head.exists else Absent()
             writes: tuple[Write, ...] = ()
             if "subpath" not in key:
                 data = _folded(data, key, new)
                 derived = {"version": head.version + len(new), "data": data}
                 writes = (Put(DERIVED, encode_document(derived, handle.scope.limits)),)
-            if not head.exists:  # it is created with its retention, which need not be set
+            if not head.exists:  # a new thread is created with its retention
                 writes = (*writes, SetHead(status=STATUS))
                 adding = replace(handle, sets_retain=False)
             outcome = await self._call(
@@ -200,19 +197,19 @@ class StatewardSessionStore(OnAnyStore):
             )
             if type(outcome) is Applied:
                 at = {"exists": True, "version": outcome.version, "stamp": outcome.stamp}
-                seen.uuids.update(uuids_of(new))
+                before.uuids.update(uuids_of(new))
                 now = replace(head, **at, commits=head.commits + 1)
-                self._remember(id, Seen(now, seen.uuids, data))
+                self._seen[id] = Seen(now, before.uuids, data)
             if type(outcome) is not Conflict:
                 return outcome
-            seen = await self._read(handle, key, seen)
-        self._remember(id, seen)
+            before = await self._read(handle, key, before)
+        self._seen[id] = before
         return None
 
     async def _read(
         self, handle: Any, key: SessionKey, seen: Seen, lines: list[StoredLine] | None = None
     ) -> Seen:
-        """What a transcript is by now, from where it was seen; its new lines go into `lines`."""
+        """Read a transcript from where it was last read; its new lines go into `lines`."""
         page = handle.scope.capabilities.page
         old, uuids, data = seen
         log = Log(old.version, first=page, stamp=old.stamp or None, details=True)
@@ -220,32 +217,26 @@ class StatewardSessionStore(OnAnyStore):
         head = fetched.head
         same = (head.exists, head.life, head.label) == (old.exists, old.life, old.label)
         if fetched.reset or (old.exists and not same):
-            return await self._read(handle, key, unseen(), lines)  # it was rewritten, or dropped
+            return await self._read(handle, key, unseen(), lines)  # rewritten, or dropped
         while True:
             read = [StoredLine(each.seq, each.at, decode(each.body)) for each in fetched.entries]
             uuids.update(uuids_of(each.line for each in read))
             if lines is not None:
                 lines += read
             if "subpath" not in key:
-                told = transcript(read, handle.entity.id, key["session_id"], sidechain=False)
-                data = _folded(data, key, told)
+                translated = transcript(read, handle.entity.id, key["session_id"], sidechain=False)
+                data = _folded(data, key, translated)
             if len(read) < page:
                 return Seen(head, uuids, data)
             log = Log(fetched.entries[-1].seq, head.version, first=page, details=True)
             fetched = await self._call(handle.fetch, log)
 
-    def _remember(self, id: str, seen: Seen) -> None:
-        self._seen.pop(id, None)
-        self._seen[id] = seen
-        while len(self._seen) > REMEMBERED:
-            del self._seen[next(iter(self._seen))]
-
     async def _sessions(self, project_key: str, *documents: str) -> list[tuple[str, Found]]:
-        """The last changed first: the SDK sorts by milliseconds, and leaves the rest as it is."""
+        """Return sessions, last changed first; the SDK's stable sort compares only milliseconds."""
         prefix = thread_id(project_key, "")
         sessions = [
-            (parts_of(id)[-1], found)
-            async for id, found in self._listed(prefix, *documents)
+            (parts_of(id)[-1], entity)
+            async for id, entity in self._listed(prefix, *documents)
             if "/" not in id.removeprefix(prefix)
         ]
         return sorted(sessions, key=lambda each: each[1].head.updated, reverse=True)
@@ -256,8 +247,8 @@ class StatewardSessionStore(OnAnyStore):
             scope.namespace, kind=THREAD, owner=self._owner, prefix=prefix, documents=documents
         )
         async for page in self._each(scope.pages(op)):
-            for found in page.entities:
-                yield found.entity.id, found
+            for entity in page.entities:
+                yield entity.entity.id, entity
 
 
 def _milliseconds(head: Head) -> int:
@@ -265,6 +256,6 @@ def _milliseconds(head: Head) -> int:
 
 
 def _folded(data: dict[str, Any], key: SessionKey, entries: list[Any]) -> dict[str, Any]:
-    """The SDK's summary with more lines; what was before stays as it was."""
+    """Return the SDK's summary extended by lines; the old summary is not changed."""
     before: SessionSummaryEntry = {"session_id": key["session_id"], "mtime": 0, "data": data}
     return fold_session_summary(before, key, entries)["data"]

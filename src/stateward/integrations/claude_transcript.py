@@ -1,4 +1,4 @@
-"""A transcript as Claude Code reads it, also where other frameworks have said something in between.
+"""A transcript as Claude Code reads it, also with messages of other frameworks in between.
 
 A line of Claude Code's own is given as it was stored. A message of another framework becomes one:
 translated by `stateward.shapes`, and linked to the line before it. Its `uuid` is always the same,
@@ -28,11 +28,11 @@ TranscriptLine = dict[str, Any]
 
 
 class Seen(NamedTuple):
-    """A transcript as it was last read or written here: enough to add to it without reading it."""
+    """The state of a transcript when last read or written here; enough to add lines to it."""
 
     head: Head
-    uuids: set[str]  # of lines that are stored; only ever added to
-    data: dict[str, Any]  # the SDK's summary of them
+    uuids: set[str]  # uuids of stored lines; none is ever removed
+    data: dict[str, Any]  # the SDK's summary of these lines
 
 
 def unseen() -> Seen:
@@ -40,7 +40,7 @@ def unseen() -> Seen:
 
 
 def summarised(head: Head, value: Value | None) -> Seen:
-    """As far as the stored summary goes: it is there only if nothing was rewritten since."""
+    """Return the state up to the stored summary, which exists only for an unchanged transcript."""
     if value is None:
         return unseen()
     derived = decode(value.json)
@@ -52,7 +52,7 @@ def summarised(head: Head, value: Value | None) -> Seen:
 
 
 def mended(line: TranscriptLine) -> TranscriptLine:
-    """The same, with a mark for half a character: Claude Code may cut a text within one."""
+    """Return a line with a mark for half a character: Claude Code may cut a text within one."""
     try:
         msgspec.json.encode(line)
     except UnicodeEncodeError:
@@ -67,7 +67,7 @@ def uuids_of(entries: Iterable[TranscriptLine]) -> Iterable[str]:
 
 
 def unknown_of(entries: Iterable[TranscriptLine], known: set[str]) -> Iterable[TranscriptLine]:
-    """Those that are not stored, each once; without a uuid no one can tell, so it is new."""
+    """Yield the lines that are not stored, each once; a line without a uuid counts as new."""
     among: set[str] = set()
     for entry in entries:
         uuid = entry.get("uuid")
@@ -79,7 +79,7 @@ def unknown_of(entries: Iterable[TranscriptLine], known: set[str]) -> Iterable[T
 
 
 class StoredLine(NamedTuple):
-    """A message of a thread that is a transcript: its number, its time, and what it says."""
+    """A message of a transcript's thread: its number, its time, and its content."""
 
     seq: int
     at: float
@@ -87,17 +87,17 @@ class StoredLine(NamedTuple):
 
     @property
     def is_foreign(self) -> bool:
-        """Whether another framework has said it."""
+        """Return whether the message comes from another framework."""
         shape = shape_of(self.line)
-        if shape == "openai-responses":  # any object with a `type` looks like one
+        if shape == "openai-responses":  # any object with a `type` looks like a line of Claude Code
             return "role" in self.line or CALLS.fullmatch(self.line["type"]) is not None
         return shape not in ("claude", None)
 
 
-def each_once(found: Iterable[StoredLine]) -> list[StoredLine]:
-    """Without those that are stored again: two processes may have kept one during an outage."""
+def each_once(messages: Iterable[StoredLine]) -> list[StoredLine]:
+    """Return the lines without repeats: two processes may have stored one during an outage."""
     lines: dict[str | int, StoredLine] = {}
-    for each in found:
+    for each in messages:
         uuid = each.line.get("uuid")
         lines.setdefault(uuid if isinstance(uuid, str) else each.seq, each)
     return list(lines.values())
@@ -106,14 +106,14 @@ def each_once(found: Iterable[StoredLine]) -> list[StoredLine]:
 def transcript(
     stored: Sequence[StoredLine], thread: str, session_id: str, *, sidechain: bool
 ) -> list[TranscriptLine]:
-    """All lines of a transcript, oldest first."""
+    """Return all lines of a transcript, oldest first."""
     lines: list[TranscriptLine] = []
-    leaf: str | None = None  # what comes next is linked to it
+    leaf: str | None = None  # the parent of the next line
     for foreign, run in groupby(stored, key=lambda each: each.is_foreign):
         for line in _translated(list(run), thread) if foreign else (each.line for each in run):
             if foreign:
-                told = {"sessionId": session_id, "isSidechain": sidechain, "userType": "external"}
-                line = {"parentUuid": leaf, **told, **line}
+                about = {"sessionId": session_id, "isSidechain": sidechain, "userType": "external"}
+                line = {"parentUuid": leaf, **about, **line}
             if "parentUuid" in line and (foreign or line.get("isSidechain", False) is sidechain):
                 leaf = line.get("uuid", leaf)
             lines.append(line)
@@ -121,9 +121,9 @@ def transcript(
 
 
 def _translated(run: Sequence[StoredLine], thread: str) -> Iterable[TranscriptLine]:
-    """Messages of other frameworks as lines, which do not know yet what they are linked to."""
-    told = translate([each.line for each in run], "anthropic").messages
-    for number, message in enumerate(told):
+    """Return messages of other frameworks as lines, not linked to a parent yet."""
+    messages = translate([each.line for each in run], "anthropic").messages
+    for number, message in enumerate(messages):
         uuid = uuid5(NAMESPACE_URL, f"stateward:{thread}/{run[0].seq}/{number}")
         at = datetime.fromtimestamp(run[min(number, len(run) - 1)].at, UTC)
         yield {
@@ -137,7 +137,7 @@ def _translated(run: Sequence[StoredLine], thread: str) -> Iterable[TranscriptLi
 
 
 def _as_answered(message: TranscriptLine, id: str) -> TranscriptLine:
-    """An answer as the model's API gives it."""
+    """Return an answer in the form of the model's API."""
     content = message["content"]
     return {
         "id": f"msg_{id}",

@@ -17,32 +17,29 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import stateward
-from stateward.codec import check_id
+from stateward.codec import THIRTY_DAYS, check_id
 from stateward.errors import InvalidInput, StoreMisused, TaskFailed
+from stateward.integrations.extras import extra
 from stateward.kinds import TASK
-from stateward.options import THIRTY_DAYS, UNSAID, Whose, owner_of
+from stateward.owner import UNSAID, Whose, owner_of
 from stateward.state.effect_record import EffectOptions, Reconcile
-from stateward.state.effects import EffectRun
+from stateward.state.effect_run import EffectRun
 from stateward.state.handle import Handle
 
-try:
+with extra("faststream", "StatewardMiddleware needs FastStream"):
     from faststream import BaseMiddleware
     from faststream.exceptions import AckMessage
     from pydantic_core import to_jsonable_python
-except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
-    raise InvalidInput(
-        "StatewardMiddleware needs FastStream; install it with: pip install 'stateward[faststream]'"
-    ) from error
 
 logger = logging.getLogger("stateward.messages")
 
-LONGEST = 110  # bytes of one part of a task's id: four of them fit
+LONGEST = 110  # bytes of one part of a task's id, which has at most four parts
 
 Message = Any  # faststream.message.StreamMessage, of whichever broker
 
 
 class Delivery(NamedTuple):
-    """The message that is being handled here."""
+    """The message that is being handled in this context."""
 
     store: stateward.Store
     task: str
@@ -89,7 +86,7 @@ class StatewardMiddleware:
         self._options: dict[str, Any] = {"wait": wait, "attempts": attempts, "ttl": ttl}
 
     def __call__(self, msg: Any, /, *, context: Any) -> BaseMiddleware:
-        """What FastStream calls for each message."""
+        """Carry a message out; FastStream calls this for each."""
         return _Once(msg, context=context, middleware=self)
 
     async def _handle(self, call_next: Callable[[Message], Any], message: Message) -> Any:
@@ -112,14 +109,14 @@ class StatewardMiddleware:
                     task, handle, user=user, fingerprint=digest, **self._options
                 )
             except TaskFailed as failed:
-                if failed.task != task:  # of a task that the handler asked for: it may be retried
+                if failed.task != task:  # the failure of another task, which may be retried
                     raise
                 logger.error("message_failed_for_good", extra={"task_id": task})
                 raise AckMessage from failed
 
 
 class _Once(BaseMiddleware):
-    """One message on its way through."""
+    """One message while it is being handled."""
 
     def __init__(self, msg: Any, /, *, context: Any, middleware: StatewardMiddleware) -> None:
         super().__init__(msg, context=context)
@@ -130,7 +127,7 @@ class _Once(BaseMiddleware):
 
 
 async def step(name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """A part of a handler, recorded: the next delivery of the message gets its result.
+    """Record a part of a handler, so that the next delivery of the message gets its result.
 
     Names are unique within a handler. The result must be JSON. Inside, `idempotency_key()` is the
     same at every try.
@@ -157,7 +154,7 @@ async def effect(
     ttl: float = 30.0,
     **kwargs: Any,
 ) -> Any:
-    """A tool that acts, carried out once for the message that is handled: see `Thread.effect`.
+    """Carry out an action once for the message that is handled: see `Thread.effect`.
 
     Names are unique within a handler. Unlike a `step` it is never repeated when it is unknown
     whether it happened: then `EffectUnknown` fails the delivery.
@@ -173,7 +170,7 @@ async def effect(
 
 
 def message_id(message: Message) -> str:
-    """The id that stays the same when the broker delivers the message again, with where it is from.
+    """Return the origin and the id of a message, the same for every delivery of the broker.
 
     Ids that senders and brokers give are unique within a stream, topic, queue or channel alone.
     """
@@ -190,25 +187,25 @@ def message_id(message: Message) -> str:
 
 
 def source_of(raw: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Where a message comes from, and the id that it has there; () if it has none that stays."""
+    """Return the origin of a message and its id there; () if the id is not permanent."""
     match raw:
-        case {"channel": channel}:  # Redis; a list or channel of it gives no ids
+        case {"channel": channel}:  # Redis; its lists and channels have no ids
             ids = b",".join(raw.get("message_ids") or ()).decode()
             return (channel,), (ids,) if ids else ()
-        case [*_]:  # of several messages: the next delivery may gather others
+        case [*_]:  # a batch: the next delivery may contain other messages
             return (), ()
-    if hasattr(raw, "partition"):  # Kafka: one of its libraries has attributes, the other methods
+    if hasattr(raw, "partition"):  # Kafka: one library has attributes, the other has methods
         topic, partition, offset = (
             each() if callable(each) else each for each in (raw.topic, raw.partition, raw.offset)
         )
         return (str(topic),), (str(partition), str(offset))
-    if hasattr(raw, "routing_key"):  # RabbitMQ; FastStream makes an id up if the sender gave none
+    if hasattr(raw, "routing_key"):  # RabbitMQ; FastStream invents an id if the sender gave none
         own = () if raw.message_id is None else (str(raw.message_id),)
         return tuple(each for each in (raw.exchange, raw.routing_key) if each), own
-    if hasattr(raw, "subject"):  # NATS; only a stream of JetStream has numbers
+    if hasattr(raw, "subject"):  # NATS; only streams of JetStream have numbers
         try:
             at = raw.metadata
-        except Exception:  # nats.errors.NotJSMessageError, of a library that may not be installed
+        except Exception:  # nats.errors.NotJSMessageError; the library may not be installed
             return (str(raw.subject),), ()
         return (str(raw.subject),), (str(at.stream), str(at.sequence.stream))
     topic = getattr(raw, "topic", None)
@@ -216,7 +213,7 @@ def source_of(raw: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def part(text: str) -> str:
-    """A text as one part of a task's id: any character is data; a long one becomes its digest."""
+    """Return a text as one quoted part of a task's id; a long text becomes its digest."""
     if type(text) is not str or not text:
         raise InvalidInput(f"the id of a message is a string that is not empty, not {text!r}")
     quoted = text
@@ -229,7 +226,7 @@ def part(text: str) -> str:
 
 
 def usable(correlation: Any) -> str | None:
-    """A correlation id that can be one here; a sender may write anything there."""
+    """Return a correlation id that is valid here; a sender may write anything."""
     try:
         return check_id(correlation, "a correlation id")
     except InvalidInput:

@@ -12,19 +12,18 @@ A session is a Stateward thread: every message is one of its messages, kept as L
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from stateward import sync
 from stateward.codec import Retention, check_key
-from stateward.context.compaction import Compaction
-from stateward.context.tokens import Count
-from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, OnAnyStore, window_options
-from stateward.options import UNSAID, Unsaid, Whose
-from stateward.records import Window
+from stateward.integrations.adapter import AnyStore, OnAnyStore
+from stateward.integrations.extras import extra
+from stateward.integrations.window_options import WindowOptions, checked_window
+from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.shapes import translate
+from stateward.state.window_record import Window
 
-try:
+with extra("langchain", "StatewardChatMessageHistory needs LangChain"):
     from langchain_core.chat_history import BaseChatMessageHistory
     from langchain_core.documents import Document
     from langchain_core.load import dumpd
@@ -38,13 +37,8 @@ try:
         messages_from_dict,
     )
     from langchain_core.runnables import ensure_config
-except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
-    raise InvalidInput(
-        "StatewardChatMessageHistory needs LangChain; install it with: "
-        "pip install 'stateward[langchain]'"
-    ) from error
 
-ESCAPED = "__lc_escaped__"  # around what looks like an object of LangChain and is none
+ESCAPED = "__lc_escaped__"  # wraps data that looks like a serialized object of LangChain
 
 
 class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
@@ -68,15 +62,11 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
         session_id: str,
         *,
         user: Whose = UNSAID,
-        last: int | None = None,
-        turns: int | None = None,
-        max_tokens: int | None = None,
-        count: Count | None = None,
-        summarize: Compaction | None = None,
         key: str | None = None,
         retain: Retention | Unsaid = UNSAID,
+        **window: Unpack[WindowOptions],
     ) -> None:
-        self._bounds = window_options(last, turns, max_tokens, count, summarize)
+        self._bounds = checked_window(**window)
         if key is not None:
             check_key(key, "first")
         self.session_id = session_id
@@ -84,7 +74,7 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
         self._thread = self._store.thread(session_id, user=user, retain=retain)
         self._key = key
         self._added = 0
-        self._given: list[BaseMessage] | None = None  # what a run has got to see
+        self._given: list[BaseMessage] | None = None  # the history that the run has read
         self._reused = False
 
     @staticmethod
@@ -100,7 +90,7 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
 
     @property
     def messages(self) -> list[BaseMessage]:  # type: ignore[override] # no one may set it
-        """The history, oldest first."""
+        """Return the history, oldest message first."""
         return self._block(self.aget_messages())
 
     def add_messages(self, messages: Sequence[BaseMessage]) -> None:
@@ -108,25 +98,25 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
         self._block(self.aadd_messages(messages))
 
     def clear(self) -> None:
-        """Remove the conversation; nothing happens if there is none."""
+        """Remove the conversation; a missing one is ignored."""
         self._block(self.aclear())
 
     async def aget_messages(self) -> list[BaseMessage]:
-        """The history, oldest first."""
-        given = self._given_before()
-        if given is None:
-            given = self._seen(await self._call(self._thread.load, **self._bounds))
-        return given
+        """Return the history, oldest message first."""
+        messages = self._given_before()
+        if messages is None:
+            messages = self._seen(await self._call(self._thread.load, **self._bounds))
+        return messages
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages to the end, adjacent, all or none."""
         if messages:
-            kept = map(as_dict, messages)
-            await self._call(self._thread.append, *kept, **self._next_key())
+            bodies = map(as_dict, messages)
+            await self._call(self._thread.append, *bodies, **self._next_key())
             self._was_added()
 
     async def aclear(self) -> None:
-        """Remove the conversation; nothing happens if there is none."""
+        """Remove the conversation; a missing one is ignored."""
         await self._call(self._thread.delete)
         self._given = None
 
@@ -136,10 +126,10 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
         return ensure_config()["configurable"].get("message_history") is self
 
     def _given_before(self) -> list[BaseMessage] | None:
-        """What this run has read already: at its end it reads again, to count.
+        """Return the messages that this run has read already: at its end it reads again, to count.
 
-        It cuts off so many of its messages as history: if others added something in between, it
-        would lose its question. Of one that serves several runs no one knows which of them asks.
+        A run cuts off the number of messages that it has read: a message added in between would
+        make the run lose its question. An object for several runs cannot tell them apart.
         """
         if self._given is None or self._reused or not self._in_run():
             return None
@@ -148,13 +138,13 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
     def _seen(self, window: Window) -> list[BaseMessage]:
         messages, pinned = window.messages, window.pinned
         if window.summary is None:
-            seen = as_messages(messages)
+            history = as_messages(messages)
         else:
-            told = SystemMessage(window.summary)
-            seen = [*as_messages(messages[:pinned]), told, *as_messages(messages[pinned:])]
+            summary = SystemMessage(window.summary)
+            history = [*as_messages(messages[:pinned]), summary, *as_messages(messages[pinned:])]
         if self._in_run():
-            self._given = seen.copy()
-        return seen
+            self._given = history.copy()
+        return history
 
     def _next_key(self) -> dict[str, str]:
         if self._key is None:
@@ -172,27 +162,27 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
 
 
 def as_dict(message: BaseMessage) -> dict[str, Any]:
-    """A message as it is kept: `message_to_dict` of LangChain, and JSON throughout.
+    """Return a message in its stored form: LangChain's `message_to_dict`, as plain JSON.
 
-    What a tool has left for the application (`artifact`) is kept if it is JSON, documents or
-    messages; of anything else its description is.
+    A tool's `artifact` for the application is stored if it is JSON, documents or messages;
+    of any other artifact its description is stored.
     """
     data = message.model_dump()
     if "artifact" in data:
         data["artifact"] = getattr(message, "artifact", None)
-    kept: dict[str, Any] = dumpd({"type": message.type, "data": data})
-    return kept
+    stored: dict[str, Any] = dumpd({"type": message.type, "data": data})
+    return stored
 
 
-def as_messages(kept: Sequence[dict[str, Any]]) -> list[BaseMessage]:
-    """The way back; what other frameworks have kept is translated."""
-    if not all(is_own(message) for message in kept):
-        kept = translate(kept, "langchain").messages
-    return messages_from_dict([_revived(message) for message in kept])
+def as_messages(stored: Sequence[dict[str, Any]]) -> list[BaseMessage]:
+    """Return stored messages as LangChain's; those of other frameworks are translated."""
+    if not all(is_own(message) for message in stored):
+        stored = translate(stored, "langchain").messages
+    return messages_from_dict([_revived(message) for message in stored])
 
 
 def is_own(message: Mapping[str, Any]) -> bool:
-    """Whether a message was kept by LangChain."""
+    """Return whether a message was stored by LangChain."""
     return isinstance(message.get("type"), str) and isinstance(message.get("data"), dict)
 
 
@@ -209,5 +199,5 @@ def _revived(value: Any) -> Any:
     revived = {name: _revived(each) for name, each in value.items()}
     try:
         return _revive(revived)
-    except (ValueError, NotImplementedError):  # of another class: what is known of it
+    except (ValueError, NotImplementedError):  # an unknown class: return its fields
         return revived

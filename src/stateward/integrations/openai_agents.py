@@ -12,15 +12,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from copy import copy
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, Unpack
 
 from stateward.codec import Retention, check_span, decode
-from stateward.context.compaction import SUMMARY, Compaction
-from stateward.context.tokens import Count
+from stateward.context.compaction import SUMMARY
 from stateward.errors import EffectUnknown, InvalidInput, StateConflictError
-from stateward.integrations.bridge import OnAnyStore, check_conflict, window_options
-from stateward.integrations.tool_effects import CallKey, ToolEffects
+from stateward.integrations.adapter import OnAnyStore
+from stateward.integrations.extras import extra
+from stateward.integrations.tool_effects import EffectToolOptions, ToolEffects
 from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
+from stateward.integrations.window_options import WindowOptions, check_conflict, checked_window
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
@@ -39,16 +40,15 @@ from stateward.ops import (
     Replace,
     Write,
 )
-from stateward.options import UNSAID, Unsaid, Whose
+from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.shapes import are_foreign, translate
 from stateward.state.edits import EDITS, edited
-from stateward.state.effect_record import Reconcile
 from stateward.state.refusals import stored
 from stateward.state.threads import Thread
 from stateward.sync.state.threads import Thread as BlockingThread
 
-try:
+with extra("openai-agents", "StatewardSession needs the OpenAI Agents SDK"):
     from agents import FunctionTool, RunContextWrapper
     from agents.memory import SessionSettings
     from agents.memory.session_settings import coerce_session_settings
@@ -58,11 +58,6 @@ try:
     )
     from agents.tool_context import ToolContext
     from pydantic_core import to_jsonable_python
-except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
-    raise InvalidInput(
-        "StatewardSession needs the OpenAI Agents SDK; install it with: "
-        "pip install 'stateward[openai-agents]'"
-    ) from error
 
 Item = dict[str, Any]
 
@@ -93,18 +88,14 @@ class StatewardSession(OnAnyStore):
         session_id: str,
         *,
         user: Whose = UNSAID,
-        last: int | None = None,
-        turns: int | None = None,
-        max_tokens: int | None = None,
-        count: Count | None = None,
-        summarize: Compaction | None = None,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         conflict: Literal["raise", "append"] = "raise",
         wait: float | None = WAIT,
         retain: Retention | Unsaid = UNSAID,
+        **window: Unpack[WindowOptions],
     ) -> None:
         self._conflict = check_conflict(conflict)
-        self._bounds = window_options(last, turns, max_tokens, count, summarize)
+        self._bounds = checked_window(**window)
         self.session_id = session_id
         self.session_settings = coerce_session_settings(session_settings or {})
         super().__init__(store)
@@ -112,7 +103,7 @@ class StatewardSession(OnAnyStore):
         self._handle = self._thread.handle
         self._wait = None if wait is None else check_span(wait, "wait")
         self._turns = Turns.of(self._handle.scope)
-        self._read: Cursor | None = None  # how far the history went that the run has seen
+        self._read: Cursor | None = None  # the end of the history that the run has read
         self._lease: HeldLease | None = None
 
     # --- what the SDK calls ---------------------------------------------------------
@@ -120,9 +111,9 @@ class StatewardSession(OnAnyStore):
     async def get_items(
         self, limit: int | None = None, *, wrapper: RunContextWrapper[Any] | None = None
     ) -> list[Item]:
-        """The history, oldest first; with a limit exactly the newest items.
+        """Return the history, oldest item first; with a limit exactly the newest items.
 
-        `wrapper` is what the SDK's runner says: only a run waits for another run's end.
+        `wrapper` comes from the SDK's runner: only a run waits for another run's end.
         """
         if self._takes_turns(wrapper):
             await self._wait_for_turn(self._handle, self._run, self._wait)
@@ -135,8 +126,8 @@ class StatewardSession(OnAnyStore):
         self._read = window.cursor
         messages: list[Item] = window.messages
         if window.summary is not None:
-            told = {"role": "system", "content": window.summary}
-            messages = [*messages[: window.pinned], told, *messages[window.pinned :]]
+            summary = {"role": "system", "content": window.summary}
+            messages = [*messages[: window.pinned], summary, *messages[window.pinned :]]
         return as_items(messages)
 
     async def add_items(
@@ -151,17 +142,17 @@ class StatewardSession(OnAnyStore):
             checks.append(Fence(lease.token, lease.nonce))
         if self._read is not None and self._conflict == "raise":
             checks.append(LogAt(self._read.version, self._read.stamp))
-        # Without the store no one can tell whether someone else wrote: what was said is kept all
-        # the same, and the key keeps it from being stored twice. Who has the turn is told instead.
+        # Without the store a conflict cannot be detected: the items are spilled in any case, and
+        # the key keeps them from being stored twice. A turn of another run is reported instead.
         key, keep = handle.scope.world.new_id(), lease is None
-        asked = handle.scope.world.monotonic()
-        had = self._turns.get(handle.entity, self._run)
+        requested_at = handle.scope.world.monotonic()
+        turn_held = self._turns.get(handle.entity, self._run)
         turn = self._turn_after(items) if self._takes_turns(wrapper) else ()
         outcome = await self._call(handle.append, items, key, tuple(checks), turn, keep=keep)
-        if turn and isinstance(outcome, Fenced):  # the turn was lost, and no one has used that
+        if turn and isinstance(outcome, Fenced):  # the turn was lost, and no other run has taken it
             outcome = await self._call(handle.append, items, key, tuple(checks), keep=keep)
-        if had is not None and isinstance(outcome, Conflict):
-            await self._give_turn_back(handle, had)
+        if turn_held is not None and isinstance(outcome, Conflict):
+            await self._give_turn_back(handle, turn_held)
         if isinstance(outcome, Held):
             raise StateConflictError(
                 f"another run has begun in the session {self.session_id!r}; nothing of this one "
@@ -172,13 +163,13 @@ class StatewardSession(OnAnyStore):
         end = None if isinstance(outcome, Suppressed) else self._end(outcome)
         granted = None if end is None else stored(outcome, handle.entity).lease
         if granted is not None:
-            self._turns.taken(handle.entity, self._run, granted, asked)
+            self._turns.taken(handle.entity, self._run, granted, requested_at)
         if self._read is not None:
             self._read = end
 
     @property
     def handle(self) -> Any:
-        """The session's thread, for tools that act."""
+        """The session's thread, for effect tools."""
         return self._handle
 
     @property
@@ -189,7 +180,7 @@ class StatewardSession(OnAnyStore):
         return wrapper is not None and self._conflict == "raise" and self._lease is None
 
     def _turn_after(self, items: list[Item]) -> tuple[Write, ...]:
-        """What becomes of the turn with these items: an answer ends it, all else begins it."""
+        """Return the turn's writes with these items: an answer ends it, all else begins it."""
         turn = self._turns.get(self._handle.entity, self._run)
         if not goes_on(items[-1]):
             return () if turn is None else (self._turns.end(turn).release,)
@@ -204,12 +195,12 @@ class StatewardSession(OnAnyStore):
             if not window.entries:
                 return None
             removed = await self._call(self._thread.edit, {window.entries[0].version: None})
-            if removed:  # else another one has popped it
+            if removed:  # else another caller has popped the item
                 item: Item = removed[0].message
                 return item
 
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
-        """Remove the conversation; nothing happens if there is none."""
+        """Remove the conversation; a missing one is ignored."""
         await self._call(self._thread.delete)
         self._read = None
 
@@ -217,7 +208,7 @@ class StatewardSession(OnAnyStore):
 
     @asynccontextmanager
     async def turn(self, *, ttl: float = 30.0, wait: float | None = None) -> AsyncIterator[Self]:
-        """A turn that spans several runs, or more than runs: `async with session.turn()`.
+        """Hold a turn across several runs or other work: `async with session.turn()`.
 
         Others wait for up to `wait` seconds (None: as long as it takes), then get `LeaseHeld`. A
         run that has lost its turn, e.g. because it stood still for longer than `ttl`, adds nothing
@@ -235,7 +226,7 @@ class StatewardSession(OnAnyStore):
     async def _get_compaction_snapshot(
         self, limit: int, *, prune_prefix: Callable[[Item], bool] | None = None
     ) -> Any:
-        """What the SDK's compaction needs: the session's tail, and a way to replace it in one step.
+        """Return the session's tail for the SDK's compaction, and a way to replace it in one step.
 
         Replacing is one commit, and returns False if anyone has written in between. `prune_prefix`
         says which items at the beginning go with it.
@@ -261,24 +252,24 @@ class StatewardSession(OnAnyStore):
         return _CompactionSnapshot(items, len(items) == fetched.head.live, replace_suffix)
 
     async def _prefix(self, before: int, pruned: Callable[[Item], bool]) -> dict[int, None]:
-        """The numbers of the items at the beginning that are to go."""
-        gone: dict[int, None] = {}
+        """Return the numbers of the items at the beginning to be removed."""
+        numbers: dict[int, None] = {}
         async for page in self._each(self._handle.pages(upto=before - 1)):
             for entry in page.entries:
                 if not pruned(decode(entry.body)):
-                    return gone
-                gone[entry.seq] = None
-        return gone
+                    return numbers
+                numbers[entry.seq] = None
+        return numbers
 
     async def _exchange(
         self, at: Fetched, gone: dict[int, None], output: list[Item]
     ) -> Cursor | None:
-        """Items for others; None: someone has written since they were read."""
+        """Replace items by others; None: someone has written since the items were read."""
         noted = edited(at.documents.get(EDITS), at.head, gone)
         writes: tuple[Write, ...] = (Replace(gone), noted)
         if output:
             writes = (*writes, Append(self._handle.encoded(output)))
-        if SUMMARY in at.documents:  # it may say what is removed here
+        if SUMMARY in at.documents:  # the summary may contain the removed items
             writes = (*writes, Delete(SUMMARY))
         unchanged = (CommitsAt(at.head.commits),)
         outcome = await self._call(self._handle.commit, writes, unchanged)
@@ -289,7 +280,7 @@ class StatewardSession(OnAnyStore):
         return Cursor(applied.version, applied.stamp)
 
     async def _newest(self, limit: int) -> list[Item]:
-        """Exactly so many items: the SDK compares them with what it has added."""
+        """Return exactly `limit` items, which the SDK compares with those that it has added."""
         if limit < 0:
             raise InvalidInput(f"limit is a number of items, not {limit}; None gives all of them")
         window = await self._call(self._thread.load, last=limit or 1, exact=True)
@@ -298,14 +289,14 @@ class StatewardSession(OnAnyStore):
 
 
 def as_items(messages: list[Item]) -> list[Item]:
-    """What other frameworks have added becomes items; those of the SDK stay as they were given."""
+    """Return messages as items: those of other frameworks translated, the SDK's own as given."""
     if not are_foreign(messages, "openai-responses", "plain"):
         return messages
     return translate(messages, "openai-responses").messages
 
 
 def goes_on(item: Item) -> bool:
-    """Whether something is to follow this item in its run; unknown (e.g. encrypted): no."""
+    """Return whether another item has to follow in the run; unknown (e.g. encrypted): no."""
     role = item.get("role")
     return "type" in item if role is None else role != "assistant"
 
@@ -319,14 +310,9 @@ Conversation = StatewardSession | AnyThread
 def effect_tool(
     session: Conversation | Callable[[ToolContext[Any]], Conversation],
     tool: FunctionTool,
-    *,
-    key: CallKey | None = None,
-    reconcile: Reconcile | None = None,
-    keyed: bool = False,
-    attempts: int = 1,
-    ttl: float = 30.0,
+    **options: Unpack[EffectToolOptions],
 ) -> FunctionTool:
-    """The same tool, each call of which is carried out once for a session: see `Thread.effect`.
+    """Return the tool with each call carried out once for a session: see `Thread.effect`.
 
     `Agent(tools=[effect_tool(session, charge)])`; with a function of the tool's context instead of
     a session, one agent serves all. The call is the id of the tool call, or what `key` makes of its
@@ -334,26 +320,26 @@ def effect_tool(
     repeated after a crash asks its model again, and gets another id. An exception of the tool is
     recorded, and then reported to the model as the tool does it; `EffectUnknown` ends the run.
     """
-    acts = ToolEffects(tool.name, key, reconcile, keyed, attempts, ttl)
+    acts = ToolEffects(tool.name, **options)
     inner = set_function_tool_failure_error_function(copy(tool), None)
 
     async def acting(context: ToolContext[Any], input: str) -> Any:
         async def act(**_: Any) -> Any:
             return to_jsonable_python(await inner.on_invoke_tool(context, input))
 
-        given = session(context) if callable(session) else session
+        conversation = session(context) if callable(session) else session
         arguments = decode(input) if input else {}
         try:
-            return await acts.carry_out(given.handle, context.tool_call_id, act, arguments)
+            return await acts.carry_out(conversation.handle, context.tool_call_id, act, arguments)
         except EffectUnknown:
             raise
         except Exception as error:
-            told = await maybe_invoke_function_tool_failure_error_function(
+            report = await maybe_invoke_function_tool_failure_error_function(
                 function_tool=tool, context=context, error=error
             )
-            if told is None:
+            if report is None:
                 raise
-            return told
+            return report
 
     outer = copy(tool)
     outer.on_invoke_tool = acting

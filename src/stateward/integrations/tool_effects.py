@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,11 +15,11 @@ from stateward.kinds import effect_of
 from stateward.ops import Entity
 from stateward.state.calls import called
 from stateward.state.effect_record import EffectOptions, Reconcile
-from stateward.state.effects import EffectRun
+from stateward.state.effect_run import EffectRun
 from stateward.state.handle import Handle
 from stateward.state.scope import Scope
 from stateward.state.work import working_on
-from stateward.sync.state.effects import EffectRun as BlockingEffectRun
+from stateward.sync.state.effect_run import EffectRun as BlockingEffectRun
 from stateward.sync.state.handle import Handle as BlockingHandle
 from stateward.sync.state.scope import Scope as BlockingScope
 
@@ -27,8 +27,18 @@ Arguments = Mapping[str, Any]
 CallKey = Callable[[dict[str, Any]], str]
 
 
+class EffectToolOptions(TypedDict, total=False):
+    """Options of each `effect_tool` for carrying out its calls; see `ToolEffects`."""
+
+    key: CallKey | None
+    reconcile: Reconcile | None
+    keyed: bool
+    attempts: int
+    ttl: float
+
+
 class ToolEffects(Struct, frozen=True):
-    """How the calls of one tool are carried out; see `Thread.effect`.
+    """The rules for carrying out the calls of one tool; see `Thread.effect`.
 
     `key` gives, from the arguments of a call, the id of the act. By default it is the id of the
     tool call: right where the framework has stored the call before it calls the tool, so that a
@@ -49,15 +59,15 @@ class ToolEffects(Struct, frozen=True):
         act: Callable[..., Any],
         arguments: Arguments,
     ) -> Any:
-        """What `act` gives, now or as it was recorded; on the event loop."""
-        call, kept, options = self._call(call, arguments)
+        """Return the result of `act`, from now or as it was recorded; on the event loop."""
+        call, json_arguments, options = self._call(call, arguments)
         if isinstance(whose, Handle):
-            return await EffectRun(whose, call, act, (), kept, options).run()
+            return await EffectRun(whose, call, act, (), json_arguments, options).run()
         loop = asyncio.get_running_loop()
         effect = effect_of(whose.entity, call)
 
         async def with_key(**arguments: Any) -> Any:
-            with working_on(effect):  # which is known to the thread alone
+            with working_on(effect):  # the owner is known to the thread alone
                 return await called(act, **arguments)
 
         def there(**arguments: Any) -> Any:
@@ -70,46 +80,42 @@ class ToolEffects(Struct, frozen=True):
                 return asyncio.run_coroutine_threadsafe(called(asking, info), loop).result()
 
             options = replace(options, reconcile=ask_there)
-        run = BlockingEffectRun(whose, call, there, (), kept, options)
+        run = BlockingEffectRun(whose, call, there, (), json_arguments, options)
         return await asyncio.to_thread(run.run)
 
     def carry_out_here(
-        self,
-        whose: BlockingHandle,
-        call: str | None,
-        act: Callable[..., Any],
-        arguments: Arguments,
+        self, whose: BlockingHandle, call: str | None, act: Callable[..., Any], arguments: Arguments
     ) -> Any:
-        """The same for blocking code."""
-        call, kept, options = self._call(call, arguments)
-        return BlockingEffectRun(whose, call, act, (), kept, options).run()
+        """`carry_out` for blocking code."""
+        call, json_arguments, options = self._call(call, arguments)
+        return BlockingEffectRun(whose, call, act, (), json_arguments, options).run()
 
     def _call(
         self, call: str | None, arguments: Arguments
     ) -> tuple[str, dict[str, Any], EffectOptions]:
-        kept = {name: value for name, value in arguments.items() if _is_json(value)}
+        json_arguments = {name: value for name, value in arguments.items() if _is_json(value)}
         if self.key is not None:
-            call = check_id(self.key(dict(kept)), "the id of an act")
+            call = check_id(self.key(dict(json_arguments)), "the id of an act")
         if call is None:
             raise InvalidInput(
                 f"the tool {self.name!r} acts, and was called without a tool call id, so calls "
                 "cannot be told apart; pass key= to effect_tool"
             )
         options = EffectOptions(self.reconcile, self.keyed, self.attempts, self.ttl, name=self.name)
-        return call, kept, options
+        return call, json_arguments, options
 
 
 def handle_of(
     scope: Scope | BlockingScope, entity: Entity, owner: str | None, retain: float | None
 ) -> Handle | BlockingHandle:
-    """A handle of the colour of its scope."""
+    """Return a handle of the colour of its scope."""
     if isinstance(scope, Scope):
         return Handle(scope, entity, owner, retain)
     return BlockingHandle(scope, entity, owner, retain)
 
 
 def _is_json(value: Any) -> bool:
-    """What a framework passes in besides, e.g. the state of its run, is not of the call."""
+    """Return whether a value can belong to a call: a run's state, passed beside it, is no JSON."""
     try:
         encode(value, "an argument")
     except InvalidInput:

@@ -25,13 +25,13 @@ from stateward.layers.leases.renewal import Renewals
 from stateward.ops import Acquire, Entity, Lease, Release
 from stateward.world import World
 
-TTL = 10.0  # seconds that others wait for a process that died
-LONGEST = 600.0  # seconds: no one waits longer for a run, whatever became of it
+TTL = 10.0  # seconds that other runs wait for a process that died
+LONGEST = 600.0  # seconds: the longest wait for any run
 WAIT = 60.0  # seconds that a run waits for its turn, unless told otherwise
 
 
 class AgentRun(NamedTuple):
-    """A run of a framework: what tells it from others, and what ends when it does."""
+    """A run of a framework: its identity, and the object whose end is its end."""
 
     name: object
     lives: object
@@ -41,7 +41,7 @@ _around: ContextVar[tuple[weakref.ref[Any], ...]] = ContextVar("_around", defaul
 
 
 def begin(run: AgentRun) -> None:
-    """All that is called from here on, in this task and those it starts, is part of the run."""
+    """Make all later calls, in this task and the tasks that it starts, part of the run."""
     lives = run.lives
     others = (each for each in _around.get() if each() is not None and each() is not lives)
     _around.set((*others, weakref.ref(lives)))
@@ -62,11 +62,11 @@ class RunTurn:
         self._world = world
         self._end = world.monotonic() + LONGEST
         self._lost = False
-        self.collect = True  # the run may have ended since it was last heard of
+        self.collect = True  # the run may have ended since the last renewal
 
     @property
     def release(self) -> Release:
-        """What gives it back."""
+        """Return the write that gives the turn back."""
         return Release(self.token, self.nonce)
 
     def belongs_to(self, run: AgentRun) -> bool:
@@ -76,12 +76,12 @@ class RunTurn:
         return self._lives() is not None and self._world.monotonic() < self._end
 
     def is_around(self) -> bool:
-        """Whether its run continues around whoever asks."""
+        """Return whether the caller is part of the run."""
         lives = self._lives()
         return lives is not None and any(each() is lives for each in _around.get())
 
     def renewed(self, asked: float) -> None:
-        """Look once whether the run is over: an exception may keep what belonged to it."""
+        """Collect garbage once if the run may be over: an exception may keep its objects alive."""
         if self.collect:
             self.collect = False
             gc.collect()
@@ -91,18 +91,18 @@ class RunTurn:
 
 
 class Turns:
-    """The turns of this process's runs, on one store; any thread may ask."""
+    """The turns of this process's runs on one store; safe to use from any thread."""
 
     def __init__(self, renewals: Renewals, world: World) -> None:
         self._renewals = renewals
         self._world = world
         self._lock = threading.Lock()
         self._turns: dict[Entity, RunTurn] = {}
-        self._stopped: weakref.WeakSet[Any] = weakref.WeakSet()  # what lives of runs that are over
+        self._stopped: weakref.WeakSet[Any] = weakref.WeakSet()  # objects of finished runs
 
     @classmethod
     def of(cls, scope: Any) -> Turns:
-        """The one of a store's scope, in either colour."""
+        """Return the turns of a store's scope, in either colour."""
         with _lock:
             turns = _turns.get(scope)
             if turns is None:
@@ -110,7 +110,7 @@ class Turns:
             return turns
 
     def get(self, entity: Entity, run: AgentRun) -> RunTurn | None:
-        """The turn, if this run has it."""
+        """Return the turn of a run, or None."""
         turn = self._turns.get(entity)
         if turn is None or not turn.belongs_to(run):
             return None
@@ -118,7 +118,7 @@ class Turns:
         return turn
 
     def is_taken(self, entity: Entity, run: AgentRun, lease: Lease | None) -> bool:
-        """Whether a lease that was read may be the turn of another run, to be waited for."""
+        """Return whether a lease may be the turn of another run that has to be waited for."""
         turn = self._turns.get(entity)
         if lease is None:
             return False
@@ -131,36 +131,36 @@ class Turns:
         return turn.is_alive() and not turn.is_around()
 
     def is_shared(self, entity: Entity) -> bool:
-        """Whether the turn is that of a run from within which this is called."""
+        """Return whether the caller is part of the run that has the turn."""
         turn = self._turns.get(entity)
         return turn is not None and turn.is_around()
 
     def acquire(self, entity: Entity) -> Acquire:
-        """What asks for the turn. That of a run of this process that is over is taken over."""
+        """Return the write that takes the turn, also from a finished run of this process."""
         turn = self._turns.get(entity)
         over = turn is not None and not turn.is_alive()
         nonce = turn.nonce if turn is not None and over else self._world.new_id()
         return Acquire(nonce, TTL, self._world.name())
 
-    def taken(self, entity: Entity, run: AgentRun, lease: Lease, asked: float) -> None:
-        """The run has the turn; it was asked for at this monotonic time."""
+    def taken(self, entity: Entity, run: AgentRun, lease: Lease, requested_at: float) -> None:
+        """Record that a run has the turn, requested at a monotonic time."""
         turn = RunTurn(entity, run, lease, self._world)
         with self._lock:
             before = self._turns.pop(entity, None)
             self._turns[entity] = turn
         if before is not None:
             self._renewals.remove(before)
-        self._renewals.add(turn, asked)
+        self._renewals.add(turn, requested_at)
 
     def stop(self, run: AgentRun) -> None:
-        """The run is over, though what it has sent before may still be on its way."""
+        """End a run, whose earlier writes may still be on their way."""
         self._stopped.add(run.lives)
 
     def is_stopped(self, run: AgentRun) -> bool:
         return run.lives in self._stopped
 
     def end(self, turn: RunTurn) -> RunTurn:
-        """It is given back, or lost: not renewed any more."""
+        """Stop renewing a turn that was given back or lost."""
         self._renewals.remove(turn)
         with self._lock:
             if self._turns.get(turn.entity) is turn:

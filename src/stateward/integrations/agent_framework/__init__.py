@@ -8,15 +8,12 @@ A session is a Stateward thread, and a message one of its messages. The checkpoi
 run are documents of one entity.
 """
 
-from stateward.errors import InvalidInput
+from stateward.integrations.extras import extra
 
-try:
+with extra(
+    "agent-framework", "stateward.integrations.agent_framework needs Microsoft's Agent Framework"
+):
     import agent_framework  # noqa: F401
-except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
-    raise InvalidInput(
-        "stateward.integrations.agent_framework needs Microsoft's Agent Framework; install it "
-        "with: pip install 'stateward[agent-framework]'"
-    ) from error
 
 from stateward.integrations.agent_framework.checkpoints import StatewardCheckpointStorage
 from stateward.integrations.agent_framework.history import StatewardHistoryProvider

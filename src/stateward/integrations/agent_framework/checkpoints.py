@@ -1,10 +1,10 @@
 """Checkpoints of workflows: documents of one entity for each run.
 
     c/ID                a checkpoint
-    t/WORKFLOW/TIME/ID  its id, by the time at which it was made
+    t/WORKFLOW/TIME/ID  the id of a checkpoint, by its creation time
 
-So storing and loading one cost the same however many there are, and the newest one is found by its
-name.
+So storing and loading a checkpoint cost the same for any number of them, and the newest one is
+found by its name.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ from typing import Any
 
 from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
 
-# What the framework's own storages encode with: there is no other name for it.
+# The encoding of the framework's own storages, which has no public name.
 from agent_framework._workflows._checkpoint_encoding import (
     decode_checkpoint_value,
     encode_checkpoint_value,
 )
 
 from stateward.codec import Retention, check_commit, check_id, decode, encode, seconds
-from stateward.integrations.bridge import AnyStore, Bridge, OnBridge, Plan, pages
+from stateward.integrations.adapter import AnyStore
+from stateward.integrations.bridge import Bridge, OnBridge, Plan, pages
 from stateward.integrations.kept import agent_framework as names
 from stateward.ops import (
     Commit,
@@ -37,7 +38,7 @@ from stateward.ops import (
     SetHead,
     Value,
 )
-from stateward.options import UNSAID, Unsaid, Whose, owner_of
+from stateward.owner import UNSAID, Unsaid, Whose, owner_of
 from stateward.state.refusals import refuse, stored
 
 BATCH = 20  # checkpoints that are read in one round trip
@@ -68,8 +69,8 @@ class StatewardCheckpointStorage(OnBridge):
         )
         self._owner = owner_of(user)
         self._allowed = frozenset(map(_type_name, allow))
-        kept = self._bridge.retention if isinstance(retain, Unsaid) else seconds(retain)
-        self._retention = kept or 0.0
+        retention = self._bridge.retention if isinstance(retain, Unsaid) else seconds(retain)
+        self._retention = retention or 0.0
 
     # --- what the framework calls ---------------------------------------------------
 
@@ -88,46 +89,46 @@ class StatewardCheckpointStorage(OnBridge):
         )
         op = self._bridge.world.new_op()
         commit = Commit(entity, op, writes, (), self._owner, self._retention or None)
-        (outcome,) = await self._bridge.arun(_asked(commit))
+        (outcome,) = await self._bridge.arun(_execute(commit))
         stored(outcome, entity)
         return id
 
     async def load(self, checkpoint_id: str) -> WorkflowCheckpoint:
-        """A checkpoint by its id; raises `WorkflowCheckpointException` if there is none."""
-        (found,) = await self._bridge.arun(self._read([checkpoint_id]))
-        if found is None:
+        """Return a checkpoint by its id; raises `WorkflowCheckpointException` if there is none."""
+        (value,) = await self._bridge.arun(self._read([checkpoint_id]))
+        if value is None:
             raise WorkflowCheckpointException(
                 f"there is no checkpoint {checkpoint_id!r} in {self._entity.id!r}"
             )
-        return self._checkpoint(found)
+        return self._checkpoint(value)
 
     async def list_checkpoints(self, *, workflow_name: str) -> list[WorkflowCheckpoint]:
-        """The checkpoints of a workflow, oldest first."""
+        """Return the checkpoints of a workflow, oldest first."""
         ids = await self.list_checkpoint_ids(workflow_name=workflow_name)
-        found = await self._bridge.arun(self._read(ids))
-        return [self._checkpoint(value) for value in found if value is not None]
+        values = await self._bridge.arun(self._read(ids))
+        return [self._checkpoint(value) for value in values if value is not None]
 
     async def delete(self, checkpoint_id: str) -> bool:
         """Remove a checkpoint; False if there is none."""
         return await self._bridge.arun(self._delete(checkpoint_id))
 
     async def get_latest(self, *, workflow_name: str) -> WorkflowCheckpoint | None:
-        """The checkpoint of a workflow that was made last, or None."""
+        """Return the newest checkpoint of a workflow, or None."""
         while True:
             newest = self._listing(workflow_name, limit=1, reverse=True)
-            (listed,) = await self._bridge.arun(_asked(newest))
+            (listed,) = await self._bridge.arun(_execute(newest))
             assert isinstance(listed, Listed)
             if not listed.documents:
                 return None
-            (found,) = await self._bridge.arun(self._read([decode(listed.documents[0][1].json)]))
-            if found is not None:  # else it was deleted in the meantime
-                return self._checkpoint(found)
+            (value,) = await self._bridge.arun(self._read([decode(listed.documents[0][1].json)]))
+            if value is not None:  # None: the checkpoint was deleted in the meantime
+                return self._checkpoint(value)
 
     async def list_checkpoint_ids(self, *, workflow_name: str) -> list[str]:
-        """The ids of the checkpoints of a workflow, oldest first."""
-        await self._bridge.arun(self._read([]))  # or raises: it is another's
-        (found,) = await self._bridge.arun(pages(self._listing(workflow_name)))
-        return [decode(value.json) for page in found for _, value in page.documents]
+        """Return the ids of the checkpoints of a workflow, oldest first."""
+        await self._bridge.arun(self._read([]))  # raises if another user owns the run
+        (listing,) = await self._bridge.arun(pages(self._listing(workflow_name)))
+        return [decode(value.json) for page in listing for _, value in page.documents]
 
     # --- plans ----------------------------------------------------------------------
 
@@ -136,27 +137,27 @@ class StatewardCheckpointStorage(OnBridge):
         return List(self._entity.namespace, within=self._entity, prefix=prefix, **options)
 
     def _read(self, ids: Sequence[str]) -> Plan[list[Value | None]]:
-        found: list[Value | None] = []
+        values: list[Value | None] = []
         for start in range(0, len(ids) or 1, BATCH):
             wanted = [names.checkpoint(id) for id in ids[start : start + BATCH]]
             fetch = Fetch(self._entity, self._owner, documents=tuple(wanted))
             (fetched,) = yield (fetch,)
             if not isinstance(fetched, Fetched):
                 refuse(fetched, self._entity)
-            found += map(fetched.documents.get, wanted)
-        return found
+            values += map(fetched.documents.get, wanted)
+        return values
 
     def _delete(self, id: str) -> Plan[bool]:
-        (found,) = yield from self._read([id])
-        if found is None:
+        (value,) = yield from self._read([id])
+        if value is None:
             return False
-        said = decode(found.json)
-        time = _sortable(said["timestamp"])
+        checkpoint = decode(value.json)
+        time = _sortable(checkpoint["timestamp"])
         writes = (
             Delete(names.checkpoint(id)),
-            Delete(names.by_time(said["workflow_name"], time, id)),
+            Delete(names.by_time(checkpoint["workflow_name"], time, id)),
         )
-        unchanged = DocumentAt(names.checkpoint(id), found.version, found.stamp)
+        unchanged = DocumentAt(names.checkpoint(id), value.version, value.stamp)
         op = self._bridge.world.new_op()
         (outcome,) = yield (Commit(self._entity, op, writes, (unchanged,), self._owner),)
         stored(outcome, self._entity)
@@ -171,7 +172,7 @@ class StatewardCheckpointStorage(OnBridge):
         return WorkflowCheckpoint.from_dict(self._decoded(decode(value.json)))
 
 
-def _asked(op: Any) -> Plan[Any]:
+def _execute(op: Any) -> Plan[Any]:
     return (yield (op,))
 
 
@@ -180,7 +181,7 @@ def _type_name(named: type | str) -> str:
 
 
 def _sortable(timestamp: str) -> str:
-    """A time whose text sorts by age; one without a zone is taken as UTC."""
+    """Return a time as text that sorts by age; a time without a zone counts as UTC."""
     at = datetime.fromisoformat(timestamp)
     in_utc = at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     return in_utc.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

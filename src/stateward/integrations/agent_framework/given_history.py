@@ -1,4 +1,4 @@
-"""What a run of an agent knows of its conversation, from its beginning to its end."""
+"""The history that a run of an agent was given, from its beginning to its end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stateward.records import Cursor
 
 
 class GivenHistory:
-    """What a run was given at its beginning, and has added: lives as long as the run does."""
+    """The messages that a run began with, and the messages that the run has added."""
 
     def __init__(self, entity: Entity) -> None:
         self.entity = entity
@@ -25,14 +25,14 @@ class GivenHistory:
         return AgentRun(self, self)
 
     def enter(self) -> None:
-        """Runs that are begun from here on, e.g. by a tool, are within this one."""
+        """Make runs that begin from here on, e.g. in a tool, part of this run."""
         _entered.set((*self.around, ref(self)))
 
     def ends_at(self, messages: list[Kept], cursor: Cursor) -> None:
-        """It has added something: part of what the runs around it have added."""
-        for given in (self, *(each() for each in self.around)):
-            if given is not None and given.entity == self.entity and given.messages is not None:
-                given.messages, given.cursor = messages, cursor
+        """Record the end of the history, also for the runs around this one."""
+        for run in (self, *(each() for each in self.around)):
+            if run is not None and run.entity == self.entity and run.messages is not None:
+                run.messages, run.cursor = messages, cursor
 
 
 READING: ContextVar[GivenHistory | None] = ContextVar("READING", default=None)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 from weakref import WeakKeyDictionary
 
 from agent_framework import AgentSession, HistoryProvider, Message, SessionContext, SupportsAgentRun
 
 from stateward.codec import Retention, check_key, check_span
-from stateward.context.compaction import Compaction
-from stateward.context.tokens import Count
 from stateward.errors import InvalidInput
+from stateward.integrations.adapter import OnAnyStore
 from stateward.integrations.agent_framework.given_history import READING, GivenHistory
 from stateward.integrations.agent_framework.messages import Kept, as_messages, unknown
-from stateward.integrations.bridge import OnAnyStore, check_conflict, window_options
 from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns, begin
+from stateward.integrations.window_options import WindowOptions, check_conflict, checked_window
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import Check, Conflict, Fenced, Held, KeyReused, LogAt, Write
-from stateward.options import UNSAID, Unsaid, Whose
+from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import stored
 
-USER, KEY = "user", "key"  # what a session says of itself, in the provider's part of its state
+USER, KEY = "user", "key"  # keys of the provider's part in the state of a session
 
 
 class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
@@ -51,11 +50,6 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         *,
         source_id: str = DEFAULT_SOURCE_ID,
         user: Whose = UNSAID,
-        last: int | None = None,
-        turns: int | None = None,
-        max_tokens: int | None = None,
-        count: Count | None = None,
-        summarize: Compaction | None = None,
         conflict: Literal["raise", "append"] = "raise",
         wait: float | None = WAIT,
         retain: Retention | Unsaid = UNSAID,
@@ -64,9 +58,10 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         store_context_messages: bool = False,
         store_context_from: set[str] | None = None,
         store_outputs: bool = True,
+        **window: Unpack[WindowOptions],
     ) -> None:
         self._conflict = check_conflict(conflict)
-        self._bounds = window_options(last, turns, max_tokens, count, summarize)
+        self._bounds = checked_window(**window)
         OnAnyStore.__init__(self, store)
         HistoryProvider.__init__(
             self,
@@ -85,16 +80,16 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
     def session(
         self, session_id: str, *, user: Whose = UNSAID, key: str | None = None
     ) -> AgentSession:
-        """The session of a conversation, and whose it is. Asks the store nothing.
+        """Return the session of a conversation, with its user. Does no I/O.
 
-        `key` is the name of the request that its next run answers: repeated, it adds nothing.
+        `key` names the request that the next run answers; a repeated request adds nothing.
         """
-        said = {} if user is UNSAID else {USER: user}
+        state = {} if user is UNSAID else {USER: user}
         if key is not None:
             check_key(key, "first")
-            said[KEY] = key
+            state[KEY] = key
         session = AgentSession(session_id=session_id)
-        session.state[self.source_id] = said
+        session.state[self.source_id] = state
         return session
 
     # --- what the framework calls ---------------------------------------------------
@@ -102,16 +97,17 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
     async def get_messages(
         self, session_id: str | None, *, state: dict[str, Any] | None = None, **kwargs: Any
     ) -> list[Message]:
-        """The history, oldest first."""
+        """Return the history, oldest message first."""
         window = await self._call(self._thread(session_id, state).load, **self._bounds)
         reading = READING.get()
         if reading is not None:
             reading.messages, reading.cursor = window.messages, window.cursor
-        kept: list[Kept] = window.messages
+        messages: list[Kept] = window.messages
         if window.summary is None:
-            return as_messages(kept)
-        told = Message("system", [window.summary])
-        return [*as_messages(kept[: window.pinned]), told, *as_messages(kept[window.pinned :])]
+            return as_messages(messages)
+        summary = Message("system", [window.summary])
+        first, rest = messages[: window.pinned], messages[window.pinned :]
+        return [*as_messages(first), summary, *as_messages(rest)]
 
     async def save_messages(
         self,
@@ -123,18 +119,18 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
     ) -> None:
         """Add messages to the end, adjacent, all or none.
 
-        Workflows hand whole conversations on: what is stored already is not stored again.
+        Workflows pass whole conversations on: messages that are stored already are skipped.
         """
         if not messages:
             return
         thread = self._thread(session_id, state)
         handle, reading = thread.handle, READING.get()
-        kept = [message.to_dict() for message in messages]
+        bodies = [message.to_dict() for message in messages]
         before = None if reading is None else reading.messages
         if before is None:
-            newest = await self._call(thread.load, last=len(kept), exact=True)
+            newest = await self._call(thread.load, last=len(bodies), exact=True)
             before = newest.messages
-        new = unknown(before, kept)
+        new = unknown(before, bodies)
         if not new:
             return
         turns = Turns.of(handle.scope)
@@ -142,16 +138,16 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         checks: tuple[Check, ...] = ()
         if self._conflict == "raise" and reading is not None and reading.cursor is not None:
             checks = (LogAt(reading.cursor.version, reading.cursor.stamp),)
-        given = None if state is None else state.pop(KEY, None)
-        key = given or handle.scope.world.new_id()
+        request = None if state is None else state.pop(KEY, None)
+        key = request or handle.scope.world.new_id()
         writes: tuple[Write, ...] = () if turn is None else (turns.end(turn).release,)
         outcome = await self._call(handle.append, new, key, checks, writes, keep=True)
-        if isinstance(outcome, Fenced):  # the turn was lost, and no one has used that
+        if isinstance(outcome, Fenced):  # the turn was lost, and no other run has taken it
             outcome = await self._call(handle.append, new, key, checks, keep=True)
         elif turn is not None and isinstance(outcome, Conflict | KeyReused):
             await self._give_turn_back(handle, turn)
-        if given and isinstance(outcome, KeyReused):
-            return  # the request was answered before: that answer stays
+        if request and isinstance(outcome, KeyReused):
+            return  # the request was answered before; the first answer stays
         if isinstance(outcome, Suppressed):
             return
         applied = stored(outcome, handle.entity)
@@ -187,7 +183,7 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         context: SessionContext,
         state: dict[str, Any],
     ) -> None:
-        """Store what the run has added, and give the turn back."""
+        """Store the new messages of the run, and give the turn back."""
         within = READING.set(self._readings.get(context))
         try:
             await super().after_run(agent=agent, session=session, context=context, state=state)
@@ -197,7 +193,7 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         if reading is not None:
             handle = self._thread(context.session_id, state).handle
             turn = Turns.of(handle.scope).get(handle.entity, reading.run)
-            if turn is not None:  # nothing was to be stored
+            if turn is not None:  # there was nothing to store
                 await self._give_turn_back(handle, turn)
 
     # --- threads and turns ----------------------------------------------------------
@@ -211,18 +207,19 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         return self._store.thread(session_id, user=user, retain=self._retain)
 
     async def _take_turn(self, handle: Any, run: AgentRun) -> None:
-        """At the beginning of a run: nothing else is stored before its end."""
+        """Take the turn at the beginning of a run, which stores nothing else before its end."""
         turns = Turns.of(handle.scope)
         if turns.is_shared(handle.entity):
             return
-        asked = handle.scope.world.monotonic()
+        requested_at = handle.scope.world.monotonic()
         outcome = await self._call(handle.commit, (turns.acquire(handle.entity),))
         if isinstance(outcome, Held) and not turns.is_taken(handle.entity, run, outcome.head.lease):
-            # that of a run of this process that has failed
+            # the turn of a failed run of this process
             outcome = await self._call(handle.commit, (turns.acquire(handle.entity),))
         if isinstance(outcome, Held):
             waits = {"ttl": TTL, "wait": self._wait, "owner": handle.owner}
-            lease, asked = await self._call(handle.scope.leases.acquire, handle.entity, **waits)
+            acquire = handle.scope.leases.acquire
+            lease, requested_at = await self._call(acquire, handle.entity, **waits)
         else:
             lease = stored(outcome, handle.entity).lease
-        turns.taken(handle.entity, run, lease, asked)
+        turns.taken(handle.entity, run, lease, requested_at)

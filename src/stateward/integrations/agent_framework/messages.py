@@ -1,4 +1,4 @@
-"""Messages of Agent Framework as a thread holds them: what their `to_dict` gives."""
+"""Messages of Agent Framework as a thread stores them: the result of their `to_dict`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Kept = dict[str, Any]
 
 
 def as_messages(kept: Sequence[Kept]) -> list[Message]:
-    """Messages of the framework; what other frameworks have kept is translated."""
+    """Return messages of the framework; those of other frameworks are translated."""
     own = translate(kept, "agent-framework").messages
     return [Message.from_dict(message) for message in own]
 
 
 def unknown(before: Sequence[Kept], given: Sequence[Kept]) -> list[Kept]:
-    """Those of the given messages that come after what was stored before.
+    """Return the messages that come after the stored ones.
 
-    A user who says the same again says something new, unless the message has an id.
+    A repeated text of the user is a new message, unless the message has an id.
     """
     old, new = [*map(_identity, before)], [*map(_identity, given)]
     for size in range(min(len(old), len(new)), 0, -1):

@@ -1,4 +1,4 @@
-"""What the adapters keep, in words: for whoever looks at a store without the framework.
+"""Descriptions of the adapters' entities, for readers of a store without the framework.
 
 A framework's state is entities as any other. An adapter says here what each of them is to the
 framework; nothing in this package imports one.
@@ -25,7 +25,7 @@ Message = Mapping[str, Any]
 
 
 class KeptState(NamedTuple):
-    """What one adapter says of an entity, of its documents by name, and of its entries."""
+    """One adapter's descriptions of an entity, its documents by name, and its entries."""
 
     entity: Callable[[Entity, Head], str]
     document: Callable[[str], str | None] = lambda _: None
@@ -38,7 +38,7 @@ KINDS = {
     AGENT_FRAMEWORK_RUN: KeptState(agent_framework.run, agent_framework.document),
     BLOB: KeptState(strands.blob),
 }
-STATUSES = {  # of threads, by the status that says whose they are
+STATUSES = {  # descriptions of threads, by the status that names the adapter
     adk.STATUS: KeptState(adk.session, adk.document, adk.event),
     claude.STATUS: KeptState(claude.session, claude.document, claude.entry),
     strands.STATUS: KeptState(strands.session, strands.document, strands.message),
@@ -46,7 +46,7 @@ STATUSES = {  # of threads, by the status that says whose they are
 
 
 def kept_state(entity: Entity, head: Head) -> KeptState | None:
-    """What its adapter says of an entity; None: it is no adapter's, or looks as any other."""
+    """Describe an adapter's entity; None: the entity needs no description of its own."""
     if entity.kind == THREAD:
         return STATUSES.get(head.status)
     if entity.kind == SHARED and entity.id.startswith(adk.SHARED):

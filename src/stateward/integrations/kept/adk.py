@@ -1,4 +1,4 @@
-"""What the adapter of Google's ADK keeps: a session is a thread, its events are messages."""
+"""Names in what the ADK adapter stores: a session is a thread, its events are messages."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from typing import Any
 
 from stateward.ops import Entity, Head
 
-STATUS = "adk"  # of a thread that is a session
+STATUS = "adk"  # the status of a thread that is a session
 STATE = "state"  # the document with the session's own state
-UNMERGED = "unmerged "  # begins the names of notes of what is to be brought to user and application
-SHARED = "adk "  # begins the ids, and the names, of what an application or a user has in common
+UNMERGED = "unmerged "  # prefix of the notes of changes for user and application
+SHARED = "adk "  # prefix of the ids and names of an application's and a user's shared state
 
 
 def address(*parts: str) -> str:
-    """Parts of an id that cannot be mistaken for others."""
+    """Join parts of an id without ambiguity."""
     return "/".join(part.replace("%", "%25").replace("/", "%2F") for part in parts)
 
 
 def parts_of(address: str) -> list[str]:
-    """The way back."""
+    """Return the parts that `address` has joined."""
     return [part.replace("%2F", "/").replace("%25", "%") for part in address.split("/")]
 
 
@@ -46,7 +46,7 @@ def document(name: str) -> str | None:
 
 
 def document_of_user(name: str) -> str | None:
-    """Of a user, beside their own documents."""
+    """Describe a document of ADK beside a user's own documents."""
     if not name.startswith(SHARED):
         return None
     return f"the user's state in the ADK application {name.removeprefix(SHARED)}"

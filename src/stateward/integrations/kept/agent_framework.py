@@ -1,4 +1,4 @@
-"""What the adapter of Microsoft's Agent Framework keeps: a run's checkpoints are documents."""
+"""Names in what the Agent Framework adapter stores: a run's checkpoints are documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def checkpoint(id: str) -> str:
 
 
 def times(workflow: str) -> str:
-    """Where the checkpoints of a workflow begin, by their age."""
+    """Return the prefix of the names that sort a workflow's checkpoints by age."""
     return f"t/{part(workflow)}/"
 
 

@@ -1,4 +1,4 @@
-"""What the adapter of the Claude Agent SDK keeps: a transcript is a thread."""
+"""Names in what the Claude Agent SDK adapter stores: a transcript is a thread."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from stateward.integrations.kept.adk import address, parts_of
 from stateward.ops import Entity, Head
 from stateward.state.handle import DERIVED
 
-STATUS = "claude"  # of a thread that is a transcript
+STATUS = "claude"  # the status of a thread that is a transcript
 
 
 def thread_id(project_key: str, session_id: str, subpath: str | None = None) -> str:
-    """The id of the thread that a transcript is; those of subagents stand below their session's."""
+    """Return the thread id of a transcript; subagents are below the id of their session."""
     session = address(project_key, session_id)
     return session if subpath is None else f"{session}/{subpath}"
 

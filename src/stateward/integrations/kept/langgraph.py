@@ -1,4 +1,4 @@
-"""What the adapter of LangGraph keeps: a thread's checkpoints are documents of one entity."""
+"""The LangGraph adapter's storage: a thread's checkpoints are documents of one entity."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stateward.integrations.kept import langgraph_segments as segments
 from stateward.ops import Entity, Head, Value
 
 MESSAGE = segments.MESSAGE
-MESSAGES = "messages"  # the channel in which graphs keep a conversation, by LangGraph's own habit
+MESSAGES = "messages"  # the usual channel of a graph's conversation
 
 Fetched = Callable[..., Mapping[str, Value]]
 
 
 class StoredMessage(Struct, frozen=True):
-    """A message of a graph as it is stored: its place, and when the checkpoint was put."""
+    """A stored message of a graph: its place, and the time of its checkpoint."""
 
     number: int  # from 1
     message: dict[str, Any]
@@ -70,7 +70,7 @@ def _within(ns: str) -> str:
 
 
 def checkpoints(documents: Mapping[str, Value]) -> Iterator[dict[str, Any]]:
-    """The checkpoints among the documents of a thread, oldest first in each namespace."""
+    """Return the checkpoints among a thread's documents, oldest first in each namespace."""
     templates = {
         name.removeprefix("t/"): decode(value.json)
         for name, value in documents.items()
@@ -80,15 +80,15 @@ def checkpoints(documents: Mapping[str, Value]) -> Iterator[dict[str, Any]]:
         if not name.startswith("c/"):
             continue
         for stored in segments.records_of(decode(value.json), templates):
-            said = stored["metadata"] if isinstance(stored["metadata"], dict) else {}
+            metadata = stored["metadata"] if isinstance(stored["metadata"], dict) else {}
             begin = names.writes(stored["ns"], stored["id"])
             alone = sum(other.startswith(begin) for other in documents)
             yield {
                 "checkpoint": stored["id"],
                 "ns": stored["ns"] or None,
                 "parent": stored["parent"],
-                "step": said.get("step"),
-                "source": said.get("source"),
+                "step": metadata.get("step"),
+                "source": metadata.get("source"),
                 "channels": ", ".join(_channel(*each) for each in sorted(stored["values"].items())),
                 "writes": alone + len(stored.get("writes", ())),
                 "at": value.updated,
@@ -105,7 +105,7 @@ def _channel(name: str, value: Mapping[str, Any]) -> str:
 
 
 def messages(fetch: Fetched, last: int, upto: int | None = None) -> tuple[int, list[StoredMessage]]:
-    """How many messages the newest checkpoint has, and the last of them, or of those up to one.
+    """Return the number of messages of the newest checkpoint, and the last ones up to a place.
 
     `fetch` gives documents by their names.
     """
@@ -115,27 +115,29 @@ def messages(fetch: Fetched, last: int, upto: int | None = None) -> tuple[int, l
     head, stored = decode(newest.json), SegmentReader(fetch)
     segment = head.get("in") or names.segment(head["id"])
     put = fetch(names.checkpoints("") + segment).get(names.checkpoints("") + segment)
-    kept = stored.record(segment, head["id"])["values"].get(MESSAGES, {})
-    if "new" in kept:
-        kept = {"list": [head["id"], kept["new"]["keep"] + len(kept["new"]["items"]), 0, segment]}
-    if "list" in kept:
-        id, total, _, *within = kept["list"]
+    where = stored.record(segment, head["id"])["values"].get(MESSAGES, {})
+    if "new" in where:
+        length = where["new"]["keep"] + len(where["new"]["items"])
+        where = {"list": [head["id"], length, 0, segment]}
+    if "list" in where:
+        id, total, _, *within = where["list"]
         end = total if upto is None else min(upto, total)
-        found = _of_parts(stored, id, within[0] if within else None, total, max(0, end - last))
+        first = within[0] if within else None
+        stored_messages = _of_parts(stored, id, first, total, max(0, end - last))
     else:
-        if "in" in kept:
-            name = names.value("", MESSAGES, kept["in"])
+        if "in" in where:
+            name = names.value("", MESSAGES, where["in"])
             put = fetch(name).get(name)
-            kept = {} if put is None else {"json": decode(put.json)}
-        items = kept.get("json", [])
-        found = _stored(items if isinstance(items, list) else [], 0, put)
-        total = len(found)
+            where = {} if put is None else {"json": decode(put.json)}
+        items = where.get("json", [])
+        stored_messages = _stored(items if isinstance(items, list) else [], 0, put)
+        total = len(stored_messages)
         end = total if upto is None else min(upto, total)
-    return total, [each for each in found if each.number <= end][-last:]
+    return total, [each for each in stored_messages if each.number <= end][-last:]
 
 
 class SegmentReader:
-    """Reads checkpoints of the root namespace, each document once."""
+    """Reader of checkpoints of the root namespace, which fetches each document once."""
 
     def __init__(self, fetch: Fetched) -> None:
         self._fetch = fetch
@@ -143,13 +145,13 @@ class SegmentReader:
         self._read: dict[str, tuple[Value | None, list[dict[str, Any]]]] = {}
 
     def record(self, segment: str, id: str) -> dict[str, Any]:
-        """A checkpoint; with nothing in it if it is gone."""
+        """Return a checkpoint; an empty one if the checkpoint is gone."""
         _, records = self._records(segment)
-        found = [record for record in records if record["id"] == id]
-        return found[0] if found else {"values": {}}
+        matching = [record for record in records if record["id"] == id]
+        return matching[0] if matching else {"values": {}}
 
     def part(self, segment: str | None, id: str) -> tuple[dict[str, Any], Value] | None:
-        """The part of the conversation that a checkpoint added."""
+        """Return the part of the conversation that a checkpoint added."""
         if segment is not None:
             value, _ = self._records(segment)
             where = self.record(segment, id)["values"].get(MESSAGES, {})
@@ -166,7 +168,7 @@ class SegmentReader:
             stored = {"c": []} if value is None else decode(value.json)
             wanted = segments.templates_of(stored) - self._templates.keys()
             there = self._fetch(*map(names.template, wanted)) if wanted else {}
-            if len(there) < len(wanted):  # it is being deleted
+            if len(there) < len(wanted):  # the thread is being deleted
                 value, stored = None, {"c": []}
             else:
                 self._templates |= {
@@ -177,22 +179,22 @@ class SegmentReader:
 
 
 def _of_parts(
-    stored: SegmentReader, id: str | None, segment: str | None, wanted: int, start: int
+    stored: SegmentReader, id: str | None, segment: str | None, length: int, start: int
 ) -> list[StoredMessage]:
-    """A list that was stored by its new parts, from `start` on: read from the newest back."""
+    """Return a list from `start` on, joined from its parts, which are read newest first."""
     pieces: list[list[StoredMessage]] = []
-    while id is not None and wanted > start:
-        found = stored.part(segment, id)
-        if found is None:
-            break  # it was pruned in the meantime
-        part, value = found
-        keep = min(wanted, part["keep"])
-        pieces.append(_stored(part["items"][: wanted - keep], keep, value))
-        wanted, id, segment = keep, part["base"], part.get("segment")
+    while id is not None and length > start:
+        read = stored.part(segment, id)
+        if read is None:
+            break  # the part was pruned in the meantime
+        part, value = read
+        keep = min(length, part["keep"])
+        pieces.append(_stored(part["items"][: length - keep], keep, value))
+        length, id, segment = keep, part["base"], part.get("segment")
     return [each for piece in reversed(pieces) for each in piece]
 
 
 def _stored(items: list[Any], before: int, value: Value | None) -> list[StoredMessage]:
     at = 0.0 if value is None else value.updated
-    found = enumerate(items, before + 1)
-    return [StoredMessage(number, each, at) for number, each in found if isinstance(each, dict)]
+    numbered = enumerate(items, before + 1)
+    return [StoredMessage(number, each, at) for number, each in numbered if isinstance(each, dict)]

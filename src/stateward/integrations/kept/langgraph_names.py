@@ -1,14 +1,14 @@
-"""How the parts of a LangGraph thread are named: documents of one entity.
+"""Names of the parts of a LangGraph thread, which are documents of one entity.
 
     c/NS/TIME           a segment: the checkpoint of that time, as its id says, and some after it
                         (see `langgraph_segments`); an id that says none stands there itself
-    t/DIGEST            a template: what checkpoints have in common
+    t/DIGEST            a template: the common part of checkpoints
     v/NS/CHANNEL/ID     the value of a channel, as the checkpoint ID wrote it
     l/NS/CHANNEL/ID     the new part of a list, as ID wrote it, unless its segment has it
     w/NS/ID/TASK/IDX    one pending write of a task, unless the checkpoint's segment has it
     h/NS                which checkpoint was put last
-    r/RUN               a run that has put something here
-    copy                of which thread this is to be a copy, until it is one
+    r/RUN               a run that has stored something here
+    copy                the original of a copy, until the copy is complete
 
 Every part is quoted, so that none reaches into another's prefix. Ids of checkpoints sort by age.
 """
@@ -25,7 +25,7 @@ from stateward.kinds import LANGGRAPH_THREAD
 
 KIND = LANGGRAPH_THREAD
 COPY = "copy"
-LONGEST = 150  # bytes of one part: a name has at most four, and fits into what an engine can index
+LONGEST = 150  # bytes of one part; a name of at most four parts fits into every engine's index
 _TIMED = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-6([0-9a-f]{3})-[0-9a-f]{4}-[0-9a-f]{12}")
 _GREGORIAN = 0x01B21DD213814000  # the epoch in the time of a UUID
 _USUAL = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
@@ -34,9 +34,9 @@ _SHIFT = 1000  # special writes have negative numbers, and names sort by their b
 
 
 def part(text: str) -> str:
-    """A text as one part of a name: any character is data; a long one becomes its digest."""
+    """Return a text as one quoted part of a name; a long text becomes its digest."""
     if len(text) <= LONGEST and text.isascii() and text.replace("-", "").isalnum():
-        return text  # nearly all ids
+        return text  # nearly all ids need no quoting
     quoted = quote(text, safe=":|@").replace("~", "%7E")
     if len(quoted) <= LONGEST:
         return quoted
@@ -44,17 +44,17 @@ def part(text: str) -> str:
 
 
 def checkpoints(ns: str | None) -> str:
-    """Where the checkpoints of a namespace begin; None: of all."""
+    """Return the prefix of the checkpoints of a namespace; None: of all namespaces."""
     return "c/" if ns is None else f"c/{part(ns)}/"
 
 
 def checkpoint(ns: str, id: str) -> str:
-    """The segment that begins with a checkpoint."""
+    """Return the name of the segment that begins with a checkpoint."""
     return f"c/{part(ns)}/{segment(id)}"
 
 
 def segment(id: str) -> str:
-    """The last part of that name: of a UUID of version 6 its time, in digits that sort."""
+    """Return the last part of a segment's name: the time of a UUIDv6, in sortable digits."""
     ticks = ticks_of(id)
     if ticks is None:
         return part(id)
@@ -63,9 +63,9 @@ def segment(id: str) -> str:
 
 
 def ticks_of(id: str) -> int | None:
-    """The time in a UUID of version 6, in tenths of a microsecond."""
-    found = _TIMED.fullmatch(id)
-    return None if found is None else int(found[1] + found[2] + found[3], 16)
+    """Return the time in a UUID of version 6, in tenths of a microsecond."""
+    match = _TIMED.fullmatch(id)
+    return None if match is None else int(match[1] + match[2] + match[3], 16)
 
 
 def time_of(ticks: int) -> datetime:
@@ -74,7 +74,7 @@ def time_of(ticks: int) -> datetime:
 
 
 def beginning(segment: str) -> str:
-    """What the last part of a segment's name says, in words."""
+    """Describe the last part of a segment's name."""
     if not segment.startswith("="):
         return segment
     digits = segment[1:].encode().translate(bytes.maketrans(_SORTED, _USUAL))
@@ -110,5 +110,5 @@ def run(id: str) -> str:
 
 
 def index_of(name: str) -> int:
-    """The number of a write, from its name."""
+    """Return the number of a write, from its name."""
     return int(name.rpartition("/")[2]) - _SHIFT

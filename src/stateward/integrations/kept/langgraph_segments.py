@@ -1,4 +1,4 @@
-"""A segment: checkpoints that follow each other, with what their tasks wrote, in one document.
+"""A segment: successive checkpoints and the writes of their tasks, in one document.
 
 A segment lists its entries in the order in which they came. Of a checkpoint:
 
@@ -7,13 +7,13 @@ A segment lists its entries in the order in which they came. Of a checkpoint:
     t   the template, by its digest or itself
     x   the values of its placeholders
 
-and of what a task wrote:
+and of the writes of a task:
 
     of  the number of its checkpoint in the segment, from 0
     k   the task
     t x as above
 
-A template is what the checkpoints of one place in a graph have in common. It stands once in the
+A template is the common part of the checkpoints of one place in a graph, stored once in the
 thread (`t/DIGEST`), and `{"$": n}` in it is a placeholder. In an entry, `{"$": n}` is the value
 that stands in the segment already, n-th of all ids, tasks and values. A text that begins with `#`
 is a short one: of a channel's version (`#7.89abcdef`) without its leading zeros, of a UUID (`#u`)
@@ -34,11 +34,11 @@ from typing import Any, NamedTuple
 from stateward.codec import encode
 from stateward.integrations.kept import langgraph_names as names
 
-MESSAGE = "$message"  # names the class of a message in what is stored of it
+MESSAGE = "$message"  # the key of a stored message that names its class
 REF, RAW = "$", "$="
-LONG = 20  # characters of a text that is not taken to be the same next time
-SAME = 12  # bytes of a value that is worth being named by its number
-FEW = 8  # messages that a template has placeholders for, one each
+LONG = 20  # longer texts are assumed to differ between checkpoints
+SAME = 12  # bytes from which on a value is referred to by its number
+FEW = 8  # messages of a template that have placeholders of their own
 
 _VERSION = re.compile(r"0*([1-9]\d*\.[0-9a-f]{8})")
 _WIDTH = 21  # characters of a version
@@ -49,19 +49,19 @@ Json = dict[str, Any]
 
 
 class Placeholder(NamedTuple):
-    """What another checkpoint has something else for, whatever it is."""
+    """A value that differs from one checkpoint to another."""
 
     value: Any
 
 
 class Fixed(NamedTuple):
-    """What belongs to the template as it is."""
+    """A value that is part of the template."""
 
     value: Any
 
 
 class TaskWrite(NamedTuple):
-    """One pending write, as it is stored."""
+    """One pending write in its stored form."""
 
     task: str
     path: str
@@ -71,7 +71,7 @@ class TaskWrite(NamedTuple):
 
 
 class TemplateUse(NamedTuple):
-    """A template, and what fills it."""
+    """A template, and the values of its placeholders."""
 
     digest: str
     text: str
@@ -83,7 +83,7 @@ class TemplateUse(NamedTuple):
 
 
 def use_of_template(value: Any) -> TemplateUse:
-    """Take apart what changes from one checkpoint to another and what does not."""
+    """Separate the values that change between checkpoints from the template."""
     values: list[Any] = []
     numbers: dict[str, int] = {}
 
@@ -106,7 +106,7 @@ def use_of_template(value: Any) -> TemplateUse:
             return value if len(value) < LONG else placeholder(value)
         if kind is bool or value is None:
             return value
-        if kind is dict:  # a key that begins with the sign of a placeholder gets another one
+        if kind is dict:  # escape a key that begins with the sign of a placeholder
             return {
                 f"{REF}{key}" if key.startswith(REF) else key: walk(item)
                 for key, item in value.items()
@@ -122,7 +122,7 @@ def use_of_template(value: Any) -> TemplateUse:
 
 
 def copied(value: Any) -> Any:
-    """What is given out must be nobody else's."""
+    """Return a copy that shares no container with the value."""
     kind = type(value)
     if kind is dict:
         return {key: item if type(item) is str else copied(item) for key, item in value.items()}
@@ -132,7 +132,7 @@ def copied(value: Any) -> Any:
 
 
 def of_state(value: Any) -> Any:
-    """A value of a graph: a placeholder for each of a few messages, or one for all."""
+    """Return a graph's value with a placeholder for each of a few messages, or one for all."""
     if _is_messages(value):
         return [Placeholder(item) for item in value]
     if type(value) is dict and any(map(_is_messages, value.values())):
@@ -152,7 +152,7 @@ def _is_messages(value: Any) -> bool:
 
 
 class CheckpointSegment:
-    """A segment as it is written: every change makes another one."""
+    """A segment as it is written: every addition returns a new one."""
 
     __slots__ = ("_entries", "_numbers", "_slots", "first", "ids", "ns", "used", "version", "wrote")
 
@@ -162,15 +162,15 @@ class CheckpointSegment:
         self.version = 0
         self.ids: list[str] = []
         self.used: set[str] = set()  # the digests of templates
-        self.wrote: dict[tuple[str, str], int] = {}  # by checkpoint and task: how many writes
-        self._entries: list[str] = []  # as text: each is encoded once
+        self.wrote: dict[tuple[str, str], int] = {}  # number of writes, by checkpoint and task
+        self._entries: list[str] = []  # JSON texts of the entries, each encoded once
         self._numbers: dict[str, int] = {}
         self._slots = 0
 
     def with_checkpoint(
         self, id: str, parent: str | None, use: TemplateUse, known: bool
     ) -> CheckpointSegment:
-        """`known` says that the thread has the template."""
+        """Return a segment with one more checkpoint; `known`: the thread has its template."""
         new = self._copy()
         entry = {"i": new._coded(id)}
         if not self.ids or self.ids[-1] != parent:
@@ -206,7 +206,7 @@ class CheckpointSegment:
 
     @property
     def text(self) -> str:
-        """What is stored."""
+        """Return the text of the document."""
         ns = f'"ns":{encode(self.ns, "the namespace")},' if self.ns else ""
         return f'{{{ns}"c":[{",".join(self._entries)}]}}'
 
@@ -226,15 +226,15 @@ class CheckpointSegment:
 
 
 def _shortened(text: str, near: str) -> str:
-    """A text in fewer characters, if there are; `near` is the id of the checkpoint."""
-    if len(text) == _WIDTH and (found := _VERSION.fullmatch(text)):
-        return f"#{found[1]}"
+    """Return a text in its short form, if any; `near` is the id of the checkpoint."""
+    if len(text) == _WIDTH and (match := _VERSION.fullmatch(text)):
+        return f"#{match[1]}"
     if _UUID.fullmatch(text):
         return "#u" + urlsafe_b64encode(bytes.fromhex(text.replace("-", ""))).decode()[:22]
     if _TIME.fullmatch(text) and (begin := names.ticks_of(near)) is not None:
         try:
             after = datetime.fromisoformat(text) - names.time_of(begin)
-        except ValueError:  # no such time
+        except ValueError:  # not a valid time
             return text
         short = f"#@{after // timedelta(microseconds=1)}"
         if _lengthened(short, near) == text:
@@ -252,19 +252,19 @@ def _lengthened(short: str, near: str) -> str:
     return short[1:].rjust(_WIDTH, "0")
 
 
-@lru_cache(maxsize=10_000)  # a conversation is read again in every turn
+@lru_cache(maxsize=10_000)  # cached, because every turn reads the conversation again
 def _uuid_of(short: str) -> str:
     plain = urlsafe_b64decode(short[2:] + "==").hex()
     return "-".join((plain[:8], plain[8:12], plain[12:16], plain[16:20], plain[20:]))
 
 
 def templates_of(stored: Json) -> set[str]:
-    """The digests of the templates that a document needs."""
+    """Return the digests of the templates that a document needs."""
     return {entry["t"] for entry in stored["c"] if type(entry["t"]) is str}
 
 
 class SegmentSlots:
-    """The values of a segment by their numbers; each is spelled out when it is asked for."""
+    """The values of a segment by their numbers, each expanded at its first use."""
 
     def __init__(self, stored: Json) -> None:
         self._raw = raw = list[Any]()
@@ -289,11 +289,11 @@ class SegmentSlots:
         return value
 
     def _id_at(self, number: int) -> Any:
-        """The id of the checkpoint that a value belongs to."""
+        """Return the id of the checkpoint that a value belongs to."""
         return self[max(entry.first for entry in self.entries if entry.first <= number)]
 
     def filled(self, template: Any, start: int) -> Any:
-        """A template with the values from that number on. Parts may be shared: copy them."""
+        """Fill a template with the values from a number on. Parts may be shared: copy them."""
         if type(template) is dict:
             if REF in template:
                 return self[start + template[REF]]
@@ -307,48 +307,48 @@ class SegmentSlots:
 
 
 class SegmentEntry(NamedTuple):
-    """One entry, and the numbers of what stands first in it and of what fills its template."""
+    """One entry, with the numbers of its own first value and of its template's first one."""
 
-    said: Json
+    stored: Json
     first: int
     start: int
 
     def template(self, templates: Mapping[str, Any]) -> Any:
-        template = self.said["t"]
+        template = self.stored["t"]
         return templates[template] if type(template) is str else template
 
 
 def ids_of(stored: Json) -> list[str]:
-    """The checkpoints of a document."""
+    """Return the ids of the checkpoints of a document."""
     slots = SegmentSlots(stored)
-    return [slots[each.first] for each in slots.entries if "i" in each.said]
+    return [slots[each.first] for each in slots.entries if "i" in each.stored]
 
 
 def records_of(stored: Json, templates: Mapping[str, Any]) -> list[Json]:
-    """The checkpoints of a document with what their tasks wrote; copy what is given out."""
+    """Return a document's checkpoints with the writes of their tasks; copy before changing."""
     records: list[Json] = []
     slots = SegmentSlots(stored)
     for entry in slots.entries:
-        said = entry.said
+        stored_entry = entry.stored
         filled = slots.filled(entry.template(templates), entry.start)
-        if "of" in said:
+        if "of" in stored_entry:
             ((path, written),) = filled.items()
             for number, ((channel, value),) in enumerate(map(dict.items, written)):
                 write = TaskWrite(slots[entry.first], path, number, channel, value)
-                records[said["of"]]["writes"].append(write)
+                records[stored_entry["of"]]["writes"].append(write)
             continue
         id = slots[entry.first]
-        parent = slots[entry.first + 1] if "p" in said else records[-1]["id"]
+        parent = slots[entry.first + 1] if "p" in stored_entry else records[-1]["id"]
         filled |= {"id": id, "ns": stored.get("ns", ""), "parent": parent, "writes": []}
         records.append(filled)
     return records
 
 
 def parts_of(stored: Json, templates: Mapping[str, Any]) -> Iterator[tuple[str, str, Json]]:
-    """The new parts of lists: checkpoint, channel and part; copy what is given out."""
+    """Yield the new parts of lists: checkpoint, channel and part; copy before changing."""
     slots = SegmentSlots(stored)
     for entry in slots.entries:
-        if "i" not in entry.said:
+        if "i" not in entry.stored:
             continue
         for channel, where in entry.template(templates)["values"].items():
             if "new" in where:
@@ -357,5 +357,5 @@ def parts_of(stored: Json, templates: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 
 def use_of_writes(path: str, writes: Iterable[tuple[str, Any]]) -> TemplateUse:
-    """What a task wrote, in the order of its numbers."""
+    """Return the template use of a task's writes, in the order of their numbers."""
     return use_of_template({path: [{channel: of_state(value)} for channel, value in writes]})

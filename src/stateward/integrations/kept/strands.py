@@ -1,4 +1,4 @@
-"""What the adapter of Strands keeps: a session is a thread, its agents are documents."""
+"""Names in what the Strands adapter stores: a session is a thread, its agents are documents."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from stateward.ops import Entity, Head
 
-STATUS = "strands"  # of a thread that is a session
-SESSION = "session"  # the document that says so
+STATUS = "strands"  # the status of a thread that is a session
+SESSION = "session"  # the document that marks a session
 
 
 def session(entity: Entity, head: Head) -> str:

@@ -1,4 +1,4 @@
-"""Copying a thread. A copy that its process did not finish is finished by whoever reads it next."""
+"""Copying a thread. The next reader of an unfinished copy finishes the copy."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from stateward.ops import (
 from stateward.state.refusals import refuse, stored
 from stateward.world import World
 
-CHUNK = 1000  # writes of one commit
-ORDER = "tlrvwch"  # checkpoints come when all that they consist of is there
+CHUNK = 1000  # writes in one commit
+ORDER = "tlrvwch"  # checkpoints are stored after all their parts
 
 
 def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:
-    """All of a thread into a new one; it belongs to the same user.
+    """Copy a whole thread into a new one of the same user.
 
-    A copy of what is dropped meanwhile, e.g. because its user is erased, does not stay. Until it is
-    complete, a note in it says what it is to be a copy of. Nothing that is there is copied over:
-    checkpoints of two conversations would be mixed, and undoing the copy would remove both.
+    If the original is dropped meanwhile, e.g. because its user is erased, the copy is removed.
+    Until a copy is complete, a note in it names the original. No existing thread is copied over:
+    two conversations would be mixed, and undoing the copy would remove both.
     """
     head = (yield from settled(thread, world)).head
     if not head.exists:
@@ -50,7 +50,7 @@ def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:
                 f"the thread {target.id!r} exists: nothing was copied into it; copy the thread "
                 f"{thread.entity.id!r} into one with a new id, or delete {target.id!r} first"
             )
-        version = begun.version  # the same copy, begun by a process that may be dead
+        version = begun.version  # the same copy, begun by a process that may have died
     else:
         version = stored(outcome, target).documents[names.COPY]
     if not (yield from _complete(thread, target, head.dropped, version, world)):
@@ -60,7 +60,7 @@ def copy(thread: GraphThread, target: Entity, world: World) -> Plan[None]:
 
 
 def settled(thread: GraphThread, world: World) -> Plan[Fetched]:
-    """The head of a thread; one that is an unfinished copy is finished first."""
+    """Return the head of a thread; an unfinished copy is finished first."""
     while True:
         (outcome,) = yield (thread.fetch(names.COPY),)
         if not isinstance(outcome, Fetched):
@@ -72,19 +72,19 @@ def settled(thread: GraphThread, world: World) -> Plan[Fetched]:
 
 
 def finish(target: Entity, note: Value, world: World) -> Plan[None]:
-    """What a copier that may be dead has left undone; one that is not finds it done."""
-    said = decode(note.json)
-    source = GraphThread(Entity(target.namespace, target.kind, said["of"]), "", None)
-    yield from _complete(source, target, said["dropped"], note.version, world)
+    """Finish a copy that another process may have left incomplete."""
+    origin = decode(note.json)
+    source = GraphThread(Entity(target.namespace, target.kind, origin["of"]), "", None)
+    yield from _complete(source, target, origin["dropped"], note.version, world)
 
 
 def _complete(
     source: GraphThread, target: Entity, dropped: float, version: int, world: World
 ) -> Plan[bool]:
-    """Bring everything over, unless it is gone; False: it is, and so is the copy.
+    """Copy everything; False if the original is gone and the copy was removed.
 
-    Every commit needs the note as it was read: after somebody else has finished, nothing that they
-    have written since is overwritten.
+    Every commit requires the note as it was read, so that later writes to a copy that another
+    process has finished are never overwritten.
     """
     noted = DocumentAt(names.COPY, version)
     puts = []

@@ -1,4 +1,4 @@
-"""Namespaces and keys as ids that sort by namespace, and what a search compares."""
+"""Namespaces and keys as ids that sort by namespace, and the comparisons of a search."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TABLE = str.maketrans(_ESCAPED)
 
 
 def namespace_id(namespace: Sequence[str]) -> str:
-    """The beginning of the ids of all items in a namespace and below it."""
+    """Return the prefix of the ids of all items in a namespace and below it."""
     return "".join(label.translate(_TABLE) + "/" for label in namespace)
 
 
@@ -39,7 +39,7 @@ def _plain(text: str) -> str:
 
 
 def common_prefix(conditions: Sequence[MatchCondition]) -> str:
-    """Where the ids of all that can match begin."""
+    """Return the common prefix of the ids of all items that can match."""
     best: tuple[str, ...] = ()
     for condition in conditions:
         if condition.match_type == "prefix":
@@ -50,7 +50,7 @@ def common_prefix(conditions: Sequence[MatchCondition]) -> str:
 
 
 def matches(namespace: tuple[str, ...], conditions: Sequence[MatchCondition]) -> bool:
-    """Whether a namespace has all these beginnings and ends; `*` is any label."""
+    """Return whether a namespace has all these prefixes and suffixes; `*` is any label."""
     for condition in conditions:
         path = tuple(condition.path)
         if len(path) > len(namespace):
@@ -78,12 +78,12 @@ def check_filter(filter: Mapping[str, Any]) -> None:
 
 
 def fits(value: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
-    """Whether an item has all that the filter asks for."""
+    """Return whether an item satisfies all conditions of the filter."""
     return all(_fits(field_at(value, key), wanted) for key, wanted in filter.items())
 
 
 def field_at(value: Mapping[str, Any], key: str) -> Any:
-    """A field by its name or, if there is none of that name, by its path: `user.plan`."""
+    """Return a field by its name or, if no field has the name, by its path: `user.plan`."""
     if key in value or "." not in key:
         return value.get(key)
     first, _, rest = key.partition(".")
@@ -91,16 +91,14 @@ def field_at(value: Mapping[str, Any], key: str) -> Any:
     return field_at(inner, rest) if isinstance(inner, Mapping) else None
 
 
-def _fits(value: Any, wanted: Any) -> bool:
-    if isinstance(wanted, Mapping):
-        if any(isinstance(name, str) and name.startswith("$") for name in wanted):
-            return all(_compare(value, name, other) for name, other in wanted.items())
-        return isinstance(value, Mapping) and fits(value, wanted)
-    if isinstance(wanted, list | tuple):
-        return (
-            isinstance(value, list) and len(value) == len(wanted) and all(map(_fits, value, wanted))
-        )
-    return bool(value == wanted)
+def _fits(value: Any, term: Any) -> bool:
+    if isinstance(term, Mapping):
+        if any(isinstance(name, str) and name.startswith("$") for name in term):
+            return all(_compare(value, name, other) for name, other in term.items())
+        return isinstance(value, Mapping) and fits(value, term)
+    if isinstance(term, list | tuple):
+        return isinstance(value, list) and len(value) == len(term) and all(map(_fits, value, term))
+    return bool(value == term)
 
 
 def _compare(value: Any, operator: str, other: Any) -> bool:
@@ -120,7 +118,7 @@ def _compare(value: Any, operator: str, other: Any) -> bool:
 
 
 def _comparable(value: Any, other: Any) -> bool:
-    """Numbers with numbers and text with text: anything else has no order."""
+    """Return whether two values have an order: two numbers or two texts."""
     if isinstance(value, str) and isinstance(other, str):
         return True
     numbers = (int, float)

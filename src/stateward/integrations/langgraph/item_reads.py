@@ -1,4 +1,4 @@
-"""Plans that read items: by address, the newest, the nearest, and the namespaces there are."""
+"""Plans that read items by address, by age or by similarity, and list namespaces."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ def batches(things: Sequence[T], size: int = BATCH) -> Iterable[Sequence[T]]:
 
 
 def fetch_items(entities: Sequence[Entity]) -> Plan[dict[Entity, Found]]:
-    """Those of these items that exist."""
-    found: dict[Entity, Found] = {}
+    """Return the existing ones of some items."""
+    items: dict[Entity, Found] = {}
     for batch in batches(entities):
         outcomes = yield [Fetch(entity, documents=(ITEM,)) for entity in batch]
         for entity, outcome in zip(batch, outcomes, strict=True):
             if not isinstance(outcome, Fetched):
                 refuse(outcome, entity)
             if ITEM in outcome.documents:
-                found[entity] = Found(entity, outcome.head, outcome.documents)
-    return found
+                items[entity] = Found(entity, outcome.head, outcome.documents)
+    return items
 
 
 def list_all(
     namespace: str, prefix: str, documents: tuple[str, ...] = (), after: str | None = None
 ) -> Plan[list[Found]]:
-    """Every item whose id begins so, with these documents."""
+    """Return every item whose id has the prefix, with these documents."""
     (found,) = yield from pages(_listing(namespace, prefix, documents, after))
     return [each for page in found for each in page.entities]
 
@@ -50,19 +50,19 @@ def list_all(
 def search_nearest(
     namespace: str, op: SearchOp, query: list[float], similarity: Similarity
 ) -> Plan[list[Scored]]:
-    """Items by how near they are to a query: every vector is compared."""
+    """Return items by their similarity to a query, which is compared with every vector."""
     prefix = item_filter.namespace_id(op.namespace_prefix)
-    found = yield from list_all(namespace, prefix, (ITEM, VECTORS))
-    ranked = nearest(query, _fitting(found, op.filter), similarity)
+    items = yield from list_all(namespace, prefix, (ITEM, VECTORS))
+    ranked = nearest(query, _fitting(items, op.filter), similarity)
     return ranked[op.offset : op.offset + op.limit]
 
 
 def search_newest(namespace: str, op: SearchOp) -> Plan[list[Scored]]:
-    """Items by when they were changed, the last one first.
+    """Return items by the time of their last change, newest first.
 
-    The items of the first page come with it: most namespaces have no other. Of more, the heads are
-    listed, and items are read by the time of their heads until no other can be among those asked
-    for: no item is newer than its head, which is also touched when the item is read.
+    The first page includes its items: most namespaces have no other page. Of further pages only the
+    heads are listed, and items are read in the order of their heads until no other can be among
+    the requested ones: no item is newer than its head, which reading an item also touches.
     """
     prefix = item_filter.namespace_id(op.namespace_prefix)
     (page,) = yield (_listing(namespace, prefix, (ITEM,), None),)
@@ -90,8 +90,8 @@ def search_newest(namespace: str, op: SearchOp) -> Plan[list[Scored]]:
 
 def list_namespaces(namespace: str, op: ListNamespacesOp) -> Plan[list[tuple[str, ...]]]:
     conditions = op.match_conditions or ()
-    found = yield from list_all(namespace, item_filter.common_prefix(conditions))
-    spaces = {item_filter.namespace_of(each.entity.id) for each in found}
+    items = yield from list_all(namespace, item_filter.common_prefix(conditions))
+    spaces = {item_filter.namespace_of(each.entity.id) for each in items}
     spaces = {space for space in spaces if item_filter.matches(space, conditions)}
     if op.max_depth is not None:
         spaces = {space[: op.max_depth] for space in spaces}
@@ -100,12 +100,7 @@ def list_namespaces(namespace: str, op: ListNamespacesOp) -> Plan[list[tuple[str
 
 def _listing(namespace: str, prefix: str, documents: tuple[str, ...], after: str | None) -> List:
     return List(
-        namespace,
-        kind=LANGGRAPH_ITEM,
-        prefix=prefix,
-        documents=documents,
-        limit=BATCH,
-        after=after,
+        namespace, kind=LANGGRAPH_ITEM, prefix=prefix, documents=documents, limit=BATCH, after=after
     )
 
 

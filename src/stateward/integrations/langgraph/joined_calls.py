@@ -1,4 +1,4 @@
-"""Calls that wait for their turn are carried out together, so that a burst is a few batches."""
+"""Joining of calls that wait, so that a burst of calls becomes a few batches."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ R = TypeVar("R")
 
 
 class JoinedCalls(Generic[C, R]):
-    """Up to `IN_FLIGHT` calls go straight ahead; those that come meanwhile wait, and are joined.
+    """A queue: up to `IN_FLIGHT` calls run at once; further calls wait, and are joined.
 
     One group is under way at a time: several would only wait for each other, each until its
-    deadline. `carry_out` answers several calls, each with its result or with why it was refused.
-    What it raises, all of them get. `weight` says how much a call adds to a group, which holds at
-    most `heaviest`. For one event loop.
+    deadline. `carry_out` answers several calls, each with its result or the error of its refusal;
+    an exception of `carry_out` is raised to all callers. `weight` is the weight of a call in a
+    group, which holds at most `heaviest`. For one event loop.
     """
 
     def __init__(
@@ -33,11 +33,11 @@ class JoinedCalls(Generic[C, R]):
         self._weight = weight
         self._heaviest = heaviest
         self._waiting: deque[tuple[C, asyncio.Future[R]]] = deque()
-        self._under_way = 0  # calls that went straight ahead
+        self._under_way = 0  # calls that run alone
         self._group: asyncio.Task[None] | None = None
 
     async def ask(self, call: C) -> R:
-        """The result of a call; raises why it was refused, or what went wrong with its group."""
+        """Carry out a call, and return its result; raises its refusal or its group's failure."""
         if self._waiting or self._under_way >= IN_FLIGHT:
             answer: asyncio.Future[R] = asyncio.get_running_loop().create_future()
             self._waiting.append((call, answer))
@@ -73,7 +73,7 @@ class JoinedCalls(Generic[C, R]):
         results: Sequence[R | BaseException]
         try:
             results = await self._carry_out([call for call, _ in group])
-        except asyncio.CancelledError:  # the event loop ends
+        except asyncio.CancelledError:  # the event loop is closing
             for _, answer in group:
                 answer.cancel()
             raise

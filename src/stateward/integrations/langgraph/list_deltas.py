@@ -1,7 +1,7 @@
-"""Which part of a list is new: a list that only grew is stored by what was added.
+"""Finding the new part of a list: a list that only grew is stored by its new part.
 
-Whether an element has changed is asked of what it was when it was stored, never of its identity
-alone: code that changes a message in place must not lose that change. Messages are compared by a
+An element is compared with its stored state, never by identity alone: code that changes a message
+in place must not lose that change. Messages are compared by a
 copy of their fields, which takes a fraction of a microsecond each; encoding them anew takes tens.
 """
 
@@ -29,11 +29,11 @@ _extra = attrgetter("__pydantic_extra__")
 
 
 class Opaque(Exception):
-    """Something in this list can only be compared in its stored form."""
+    """A value in a list that can only be compared in its stored form."""
 
 
 class ListRef(NamedTuple):
-    """A stored list: its newest part, its length, and how many elements all its parts hold.
+    """A stored list: its newest part, its length, and the number of elements in all parts.
 
     `segment` is the last part of the name of the segment that has the newest part, if one has it.
     """
@@ -45,7 +45,7 @@ class ListRef(NamedTuple):
 
 
 class Frozen:
-    """What the elements of a list were at one moment, whatever becomes of the objects since.
+    """A copy of a list's elements, unaffected by later changes of the objects.
 
     Either all of them are messages, kept as copies of their fields, or all are plain JSON, kept as
     text; otherwise `Opaque`. In a message, numbers that are equal count as the same.
@@ -70,11 +70,11 @@ class Frozen:
         return len(self.columns[0])
 
     def common(self, items: Sequence[Any]) -> int:
-        """How many elements from the beginning are still what they were."""
+        """Return the number of elements from the beginning that have not changed."""
         most = min(len(self), len(items))
         if self._begins(items, most):
             return most
-        low, high = 0, most  # the first `low` are known to be the same, the first `high` not to be
+        low, high = 0, most  # the first `low` elements are equal, the first `high` are not
         while high - low > 1:
             middle = (low + high) // 2
             if self._begins(items, middle):
@@ -89,13 +89,14 @@ class Frozen:
             return [_text(item) for item in front] == self.columns[0][:count]
         kinds, fields, extras = self.columns
         return (
-            list(map(type, front)) == kinds[:count]  # first: others need not have these fields
+            list(map(type, front))
+            == kinds[:count]  # compare classes first: other classes need not have these fields
             and list(map(_fields, front)) == fields[:count]
             and list(map(_extra, front)) == extras[:count]
         )
 
     def extended(self, keep: int, added: Sequence[Any]) -> Frozen:
-        """The first `keep` of these, and others."""
+        """Return the first `keep` elements, extended by others."""
         new = Frozen(added)
         if not keep:
             return new
@@ -115,7 +116,7 @@ def _text(item: Any) -> str:
 
 
 def _copied(value: Any) -> Any:
-    """Containers are copied, what cannot change is shared."""
+    """Return a copy of the containers that shares immutable values."""
     kind = type(value)
     if kind in ATOMS:
         return value
@@ -129,7 +130,7 @@ def _copied(value: Any) -> Any:
 
 
 def frozen(items: Sequence[Any]) -> Frozen | None:
-    """None: elements of other types than JSON's and messages, to be compared as stored."""
+    """Freeze elements; None if a type other than JSON's and messages occurs."""
     try:
         return Frozen(items)
     except Opaque:
@@ -137,7 +138,7 @@ def frozen(items: Sequence[Any]) -> Frozen | None:
 
 
 def common_as_stored(before: Sequence[Any], items: Sequence[Any], serde: SerializerProtocol) -> int:
-    """The same of a list as it was read from the store."""
+    """Return the number of elements from the beginning that equal a list read from the store."""
     count = 0
     for stored, item in zip(before, items, strict=False):
         if to_json(item, serde) != stored:
@@ -159,13 +160,13 @@ class KnownLists:
         self._lists: OrderedDict[ChannelKey, tuple[str, Frozen]] = OrderedDict()
 
     def get(self, channel: ChannelKey, id: str) -> Frozen | None:
-        """The list whose newest part is `id`."""
+        """Return the list whose newest part is `id`."""
         with self._lock:
-            found = self._lists.get(channel)
-            if found is None or found[0] != id:
+            entry = self._lists.get(channel)
+            if entry is None or entry[0] != id:
                 return None
             self._lists.move_to_end(channel)
-            return found[1]
+            return entry[1]
 
     def put(self, channel: ChannelKey, id: str, items: Frozen | None) -> None:
         with self._lock:

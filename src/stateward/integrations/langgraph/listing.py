@@ -37,7 +37,7 @@ CHECKPOINTS = 50  # of one page, each with all its values
 
 
 class CheckpointQuery(NamedTuple):
-    """Which checkpoints to list."""
+    """The criteria of the checkpoints to list."""
 
     ns: str | None
     id: str | None
@@ -46,7 +46,7 @@ class CheckpointQuery(NamedTuple):
 
 
 class CheckpointListing:
-    """Checkpoints, newest first; those of several threads one thread after the other.
+    """A listing of checkpoints, newest first, one thread after the other.
 
     `threads` is one thread, or a listing of all.
     """
@@ -65,17 +65,17 @@ class CheckpointListing:
         self._left = limit
         self._memory = memory
         self._serde = serde
-        self._segments: List | None = None  # of the first thread, that are yet to be read
-        self._found: list[CheckpointRecord] = []  # in those that were
+        self._segments: List | None = None  # documents of the first thread that are yet to be read
+        self._found: list[CheckpointRecord] = []  # checkpoints in the documents read so far
         self._seen: set[tuple[str, str]] = set()
 
     def page(self) -> Plan[list[CheckpointTuple] | None]:
-        """The next ones; None: these were all."""
+        """Return the next page of checkpoints, or None at the end."""
         while self._left != 0:
             if self._found:
-                found = yield from self._load()
-                self._left = None if self._left is None else self._left - len(found)
-                return found
+                tuples = yield from self._load()
+                self._left = None if self._left is None else self._left - len(tuples)
+                return tuples
             if self._segments is not None:
                 yield from self._read(self._segments)
             elif self._ahead:
@@ -90,13 +90,13 @@ class CheckpointListing:
         return None
 
     def _find(self) -> Plan[None]:
-        """What to read of a thread."""
+        """List the documents of a thread to read."""
         thread, wanted = self._thread, self._wanted
         yield from settled(thread, self._memory.world)
         self._seen.clear()
-        if wanted.ns is None:  # namespaces overlap in time: all are read, and sorted together
-            (found,) = yield from documents_of(thread.listing(names.checkpoints(None)))
-            yield from self._take(found)
+        if wanted.ns is None:  # namespaces overlap in time, so read and sort them together
+            (documents,) = yield from documents_of(thread.listing(names.checkpoints(None)))
+            yield from self._take(documents)
             return
         at = GraphThread(thread.entity, wanted.ns, thread.owner)
         if wanted.id is not None:
@@ -113,10 +113,10 @@ class CheckpointListing:
         yield from self._take(page.documents)
 
     def _take(self, documents: Sequence[tuple[str, Value]]) -> Plan[None]:
-        """The checkpoints of these documents that match, newest first."""
+        """Add the matching checkpoints of some documents, and sort all newest first."""
         last = None if self._wanted.before is None else names.part(self._wanted.before)
         records = yield from records_in(self._thread, documents, self._memory)
-        # One that was put again is first in its own document.
+        # A checkpoint that was put again is the first of its own document.
         records.sort(key=lambda each: each.document != names.checkpoint(each.ns, each.id))
         for record in records:
             key = (record.ns, record.id)
@@ -128,7 +128,7 @@ class CheckpointListing:
         self._found.sort(key=lambda each: names.part(each.id), reverse=True)
 
     def _load(self) -> Plan[list[CheckpointTuple]]:
-        """The next ones, with all that they consist of."""
+        """Load the next checkpoints with all their parts."""
         thread, left = self._thread, self._left
         size = CHECKPOINTS if left is None else min(CHECKPOINTS, left)
         records, self._found = self._found[:size], self._found[size:]

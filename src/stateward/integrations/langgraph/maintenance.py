@@ -1,4 +1,4 @@
-"""Thinning out threads, and what a delta channel was made of."""
+"""Thinning out threads, and the history of delta channels."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, Lis
 from stateward.ops import Write as AnyWrite
 from stateward.state.refusals import stored
 
-TRIES = 20  # a thread that somebody writes to again and again is not thinned out
-CHUNK = 1000  # writes of one commit
+TRIES = 20  # tries for a thread that others keep writing to
+CHUNK = 1000  # writes in one commit
 
 Keep = Callable[["Whole"], set[tuple[str, str]]]
 
@@ -47,22 +47,22 @@ Keep = Callable[["Whole"], set[tuple[str, str]]]
 
 
 class Whole(NamedTuple):
-    """All that a thread consists of, as of one moment."""
+    """The whole content of a thread, as of one moment."""
 
     commits: int
     records: dict[tuple[str, str], CheckpointRecord]
     heads: dict[str, CheckpointHead]
     names: frozenset[str]
-    bases: dict[str, str | None]  # of the parts of lists, by the names that they have by themselves
-    parts: dict[str, tuple[tuple[str, str], str]]  # in segments: of which checkpoint, and as text
-    there: dict[str, set[str]]  # the digests of templates, by namespace
+    bases: dict[str, str | None]  # for each part of a list, the part before it
+    parts: dict[str, tuple[tuple[str, str], str]]  # parts in segments: the checkpoint, and the text
+    there: dict[str, set[str]]  # digests of templates, by namespace
 
     def ancestors(self, key: tuple[str, str]) -> Iterable[CheckpointRecord]:
-        """A checkpoint and those before it, each once: somebody may have put a circle."""
-        seen: set[tuple[str, str]] = set()
-        while key not in seen and (record := self.records.get(key)) is not None:
+        """Yield a checkpoint and its ancestors, each once even if the parents form a cycle."""
+        passed: set[tuple[str, str]] = set()
+        while key not in passed and (record := self.records.get(key)) is not None:
             yield record
-            seen.add(key)
+            passed.add(key)
             key = (record.ns, record.parent or "")
 
 
@@ -74,11 +74,11 @@ def whole(thread: GraphThread, memory: CheckpointMemory) -> Plan[Whole | None]:
     memory.meet(thread, head)
     values = [thread.listing(prefix) for prefix in ("c/", "h/", "l/")]
     bare = [thread.listing(prefix, values=False, limit=NAMES) for prefix in ("r/", "v/", "w/")]
-    found = yield from documents_of(*values, *bare)
-    records = yield from records_in(thread, found[0], memory)
+    documents = yield from documents_of(*values, *bare)
+    records = yield from records_in(thread, documents[0], memory)
     spaces = {record.ns for record in records}
-    heads = dict(found[1])
-    bases = {name: _base(name, decode(value.json)) for name, value in found[2]}
+    heads = dict(documents[1])
+    bases = {name: _base(name, decode(value.json)) for name, value in documents[2]}
     parts = {}
     for record in records:
         for channel, part in record.parts.items():
@@ -94,7 +94,7 @@ def whole(thread: GraphThread, memory: CheckpointMemory) -> Plan[Whole | None]:
             for ns in spaces
             if (at := CheckpointHead.of(heads.get(names.head(ns)))) is not None
         },
-        frozenset(name for documents in found for name, _ in documents),
+        frozenset(name for listing in documents for name, _ in listing),
         bases,
         parts,
         memory.templates(thread).there,
@@ -102,7 +102,7 @@ def whole(thread: GraphThread, memory: CheckpointMemory) -> Plan[Whole | None]:
 
 
 def _was_put_again(record: CheckpointRecord) -> bool:
-    """Of two with the same id the one in a segment of its own was: it counts, so it comes last."""
+    """Return whether a checkpoint was put again in a segment of its own, and so comes last."""
     return record.document == names.checkpoint(record.ns, record.id)
 
 
@@ -112,25 +112,25 @@ def _base(name: str, part: Any) -> str | None:
 
 
 def newest_of(all_: Whole, serde: SerializerProtocol) -> set[tuple[str, str]]:
-    """The newest checkpoint of every namespace, and what its delta channels are made of."""
-    kept: set[tuple[str, str]] = set()
+    """Return the newest checkpoint of every namespace, and those its delta channels need."""
+    newest: set[tuple[str, str]] = set()
     for ns, head in all_.heads.items():
         missing: set[str] | None = None
         for record in all_.ancestors((ns, head.id)):
-            kept.add((ns, record.id))
+            newest.add((ns, record.id))
             if missing is None:
                 metadata = from_json(copied(record.metadata), serde)
                 missing = set(metadata.get("counters_since_delta_snapshot") or ())
             missing -= record.values.keys()
             if not missing:
                 break
-    return kept
+    return newest
 
 
 def without_runs(
     all_: Whole, run_ids: Sequence[str], serde: SerializerProtocol
 ) -> set[tuple[str, str]]:
-    """All but the checkpoints of these runs."""
+    """Return all checkpoints but those of these runs."""
     runs = set(run_ids)
     return {
         key
@@ -140,19 +140,19 @@ def without_runs(
 
 
 def thin_out(thread: GraphThread, keep: Keep, memory: CheckpointMemory) -> Plan[None]:
-    """Remove all checkpoints but some, and what only the others needed.
+    """Remove all checkpoints but some, and the data that only the removed ones needed.
 
-    Nothing that was put meanwhile can lose what it shares: each commit is refused if anything
-    was written since the thread was read, and then it is read again.
+    A new checkpoint cannot lose shared data: each commit is refused if anything was written
+    since the thread was read, and then the thread is read again.
     """
     for _ in range(TRIES):
         all_ = yield from whole(thread, memory)
         if all_ is None:
             return
-        kept = keep(all_)
-        writes = _removals(all_, kept)
+        keys = keep(all_)
+        writes = _removals(all_, keys)
         commits = all_.commits
-        if not kept:
+        if not keys:
             writes = [Drop()]
         for start in range(0, len(writes), CHUNK):
             part = tuple(writes[start : start + CHUNK])
@@ -176,10 +176,10 @@ def thin_out(thread: GraphThread, keep: Keep, memory: CheckpointMemory) -> Plan[
     )
 
 
-def _removals(all_: Whole, kept: set[tuple[str, str]]) -> list[AnyWrite]:
-    """Checkpoints first: what is left after a failure is read by nobody and removed next time.
+def _removals(all_: Whole, keys: set[tuple[str, str]]) -> list[AnyWrite]:
+    """Return the removals, checkpoints first, so that a failure leaves only unreferenced data.
 
-    Before them come parts of lists that others still need.
+    Parts of lists that other checkpoints still need are stored before.
     """
     writes_of: dict[str, list[str]] = {}
     for name in all_.names:
@@ -188,22 +188,22 @@ def _removals(all_: Whole, kept: set[tuple[str, str]]) -> list[AnyWrite]:
     needed: set[str] = set()
     segments: dict[str, list[CheckpointRecord]] = {}
     for key, record in all_.records.items():
-        if key in kept:
+        if key in keys:
             segments.setdefault(record.document, []).append(record)
             needed.update(writes_of.get(names.writes(record.ns, record.id), ()))
             _need(record, all_, needed)
     writes: list[AnyWrite] = [
         Put(name, text)
         for name, (key, text) in all_.parts.items()
-        if name in needed and key not in kept
+        if name in needed and key not in keys
     ]
     for ns, head in all_.heads.items():
-        ids = [id for space, id in kept if space == ns]
+        ids = [id for space, id in keys if space == ns]
         if ids and head.id not in ids:
             newest = all_.records[ns, max(ids)]
-            said = {"id": newest.id, "in": newest.document.rpartition("/")[2]}
-            writes.append(Put(names.head(ns), encode(said, "the head")))
-    thinned = {record.document for key, record in all_.records.items() if key not in kept}
+            newest_head = {"id": newest.id, "in": newest.document.rpartition("/")[2]}
+            writes.append(Put(names.head(ns), encode(newest_head, "the head")))
+    thinned = {record.document for key, record in all_.records.items() if key not in keys}
     for name in sorted(thinned & segments.keys()):
         there = all_.there[segments[name][0].ns]
         segment = CheckpointSegment(segments[name][0].ns, name.rpartition("/")[2])
@@ -218,29 +218,29 @@ def _among(digests: set[str]) -> Callable[[TemplateUse], bool]:
     return lambda use: use.digest in digests
 
 
-def _need(record: CheckpointRecord, all_: Whole, found: set[str]) -> None:
-    """Add what a checkpoint consists of."""
-    found |= {record.document, names.head(record.ns)}
+def _need(record: CheckpointRecord, all_: Whole, needed: set[str]) -> None:
+    """Add the parts of a checkpoint to those that are needed."""
+    needed |= {record.document, names.head(record.ns)}
     if isinstance(record.metadata, dict) and isinstance(record.metadata.get("run_id"), str):
-        found.add(names.run(record.metadata["run_id"]))
+        needed.add(names.run(record.metadata["run_id"]))
     for channel, value in record.values.items():
         if "in" in value:
-            found.add(names.value(record.ns, channel, value["in"]))
+            needed.add(names.value(record.ns, channel, value["in"]))
         elif "list" in value:
             part: str | None = names.lists(record.ns, channel) + names.part(value["list"][0])
-            while part is not None and part not in found:
-                found.add(part)
+            while part is not None and part not in needed:
+                needed.add(part)
                 part = all_.bases.get(part)
 
 
 def threads_of_runs(
     namespace: str, run_ids: Sequence[str], after: str | None
 ) -> Plan[tuple[list[Entity], str | None]]:
-    """A page of the threads in which any of these runs has put something."""
+    """Return a page of the threads in which any of these runs has stored something."""
     marks = tuple(names.run(id) for id in run_ids)
     (outcome,) = yield (List(namespace, kind=names.KIND, documents=marks, limit=PAGE, after=after),)
     page = listed(outcome)
-    return [found.entity for found in page.entities if found.documents], page.next
+    return [thread.entity for thread in page.entities if thread.documents], page.next
 
 
 # --- delta channels -----------------------------------------------------------------------
@@ -253,12 +253,12 @@ def history(
     memory: CheckpointMemory,
     serde: SerializerProtocol,
 ) -> Plan[dict[str, Any]]:
-    """What the ancestors of a checkpoint wrote to these channels, from the last stored value on."""
+    """Return the ancestors' writes to these channels, from the last stored value on."""
     target = yield from find(thread, id, memory)
     chain = [] if target is None else (yield from _chain(thread, target, set(channels), memory))
     listings = [thread.listing(names.writes(thread.ns, record.id)) for record in chain]
     documents = yield from documents_of(*listings)
-    found: dict[str, Any] = {}
+    histories: dict[str, Any] = {}
     for channel in channels:
         entry: dict[str, Any] = {"writes": []}
         for record, written in zip(chain, documents, strict=True):  # newest first
@@ -271,25 +271,25 @@ def history(
                 )
                 entry["seed"] = values[channel]
                 break
-        found[channel] = entry
-    return found
+        histories[channel] = entry
+    return histories
 
 
 def _chain(
     thread: GraphThread, target: CheckpointRecord, missing: set[str], memory: CheckpointMemory
 ) -> Plan[list[CheckpointRecord]]:
-    """The ancestors, newest first, until each channel has a stored value."""
+    """Return the ancestors, newest first, until each channel has a stored value."""
     read: dict[str, CheckpointRecord] = {}
     chain: list[CheckpointRecord] = []
-    seen = {target.id}  # somebody may have put a circle
+    passed = {target.id}  # the parents may form a cycle
     parent = target.parent
-    while parent is not None and parent not in seen and missing:
-        seen.add(parent)
+    while parent is not None and parent not in passed and missing:
+        passed.add(parent)
         if parent not in read:
             (page,) = yield (segments_upto(thread, names.segment(parent), PAGE),)
-            found = yield from records_in(thread, listed(page).documents, memory)
-            found.sort(key=_was_put_again)
-            read = {each.id: each for each in found}
+            records = yield from records_in(thread, listed(page).documents, memory)
+            records.sort(key=_was_put_again)
+            read = {each.id: each for each in records}
         record = read.get(parent) or (yield from find(thread, parent, memory))
         if record is None:
             break

@@ -33,7 +33,7 @@ LOOKS = 10
 
 
 def fetched(outcome: Outcome, thread: GraphThread) -> Fetched:
-    """What a fetch gave; another user's thread raises."""
+    """Return the result of a fetch; another user's thread raises."""
     if not isinstance(outcome, Fetched):
         refuse(outcome, thread.entity)
     return outcome
@@ -45,15 +45,15 @@ def listed(outcome: Outcome) -> Listed:
 
 
 def documents_of(*listings: List) -> Plan[list[list[tuple[str, Value]]]]:
-    """All documents of several listings, page by page, all of them at once."""
-    found = yield from pages(*listings)
-    return [[each for page in of_one for each in page.documents] for of_one in found]
+    """Return all documents of several listings, fetching their pages concurrently."""
+    listed_pages = yield from pages(*listings)
+    return [[each for page in of_one for each in page.documents] for of_one in listed_pages]
 
 
 def find(
     thread: GraphThread, id: str | None, memory: CheckpointMemory
 ) -> Plan[CheckpointRecord | None]:
-    """A checkpoint: the one of that id, or the one that was put last."""
+    """Return the checkpoint with an id, or the one that was put last."""
     for _ in range(LOOKS):
         # The segment of a checkpoint is the last that does not begin after it, unless several
         # runs were under way at once.
@@ -76,8 +76,8 @@ def find(
             name = head.document(thread)
             (again,) = yield (thread.fetch(name),)
             there = fetched(again, thread).documents
-            found = yield from records_in(thread, there.items(), memory)
-            record = record_of(found, wanted)
+            records = yield from records_in(thread, there.items(), memory)
+            record = record_of(records, wanted)
         while record is None and page.next is not None:
             page = listed((yield (replace(nearest, after=page.next, limit=PAGE),))[0])
             record = yield from _in_page(thread, wanted, page, memory)
@@ -86,7 +86,7 @@ def find(
             return record
         if id is not None:
             return None
-        # It was removed between the two looks: look once more.
+        # The checkpoint was removed between the two reads: read once more.
     raise SchemaError(
         f"the newest checkpoint of the thread {thread.entity.id!r} is missing: it is being "
         "deleted, or was restored in part; restore the thread whole"
@@ -96,21 +96,21 @@ def find(
 def _in_page(
     thread: GraphThread, id: str, page: Listed, memory: CheckpointMemory
 ) -> Plan[CheckpointRecord | None]:
-    found = yield from records_in(thread, page.documents, memory)
-    return record_of(found, id)
+    records = yield from records_in(thread, page.documents, memory)
+    return record_of(records, id)
 
 
 def record_of(records: Iterable[CheckpointRecord], id: str) -> CheckpointRecord | None:
-    """The checkpoint of that id; of two, the one that was put again."""
-    found = [record for record in records if record.id == id]
-    again = [record for record in found if record.document == names.checkpoint(record.ns, id)]
-    return next(iter(again or found), None)
+    """Return the checkpoint with an id; of two, the one that was put again."""
+    same_id = [record for record in records if record.id == id]
+    again = [record for record in same_id if record.document == names.checkpoint(record.ns, id)]
+    return next(iter(again or same_id), None)
 
 
 def segments_upto(thread: GraphThread, last: str | None, limit: int) -> List:
-    """A page of documents with checkpoints, newest first: those whose names end by `last`."""
+    """Return a listing of segments, newest first, from the name `last` backwards."""
     prefix = names.checkpoints(thread.ns)
-    # What is asked for sorts after that name and before any other.
+    # The character sorts after the wanted name and before any other name.
     after = None if last is None else f"{prefix}{last}!"
     return thread.listing(prefix, reverse=True, after=after, limit=limit)
 
@@ -118,7 +118,7 @@ def segments_upto(thread: GraphThread, last: str | None, limit: int) -> List:
 def records_in(
     thread: GraphThread, documents: Iterable[tuple[str, Value]], memory: CheckpointMemory
 ) -> Plan[list[CheckpointRecord]]:
-    """The checkpoints of some documents."""
+    """Return the checkpoints of some documents."""
     stored = [(name, value.version, decode(value.json)) for name, value in documents]
     templates = yield from _templates_of(thread, [each for *_, each in stored], memory)
     return [record for each in stored for record in CheckpointRecord.all_of(*each, templates)]
@@ -127,36 +127,36 @@ def records_in(
 def _templates_of(
     thread: GraphThread, stored: Sequence[Json], memory: CheckpointMemory
 ) -> Plan[Mapping[str, Any]]:
-    """The templates of some documents; those that are not known yet are read."""
-    known = memory.templates(thread)
+    """Return the templates of some documents; unknown ones are read."""
+    thread_templates = memory.templates(thread)
     needed = dict[str, set[str]]()
     for each in stored:
         needed.setdefault(each.get("ns", ""), set()).update(templates_of(each))
-    if missing := set().union(*needed.values()) - known.templates.keys():
+    if missing := set().union(*needed.values()) - thread_templates.templates.keys():
         (outcome,) = yield (thread.fetch(*map(names.template, missing)),)
-        there = fetched(outcome, thread).documents
-        if len(there) < len(missing):
+        templates = fetched(outcome, thread).documents
+        if len(templates) < len(missing):
             raise SchemaError(
                 f"a template of the thread {thread.entity.id!r} is missing: it is being "
                 "deleted, or was restored in part; restore the thread whole"
             )
-        known.templates |= {
-            digest: decode(there[names.template(digest)].json) for digest in missing
+        thread_templates.templates |= {
+            digest: decode(templates[names.template(digest)].json) for digest in missing
         }
     for ns, digests in needed.items():
-        known.there.setdefault(ns, set()).update(digests)
-    return known.templates
+        thread_templates.there.setdefault(ns, set()).update(digests)
+    return thread_templates.templates
 
 
 # --- lists --------------------------------------------------------------------------------
 
 
 class ListParts:
-    """Parts of lists that were read, whether they stand in segments or by themselves."""
+    """Parts of lists read so far, from segments or from documents of their own."""
 
     def __init__(self, records: Iterable[CheckpointRecord] = ()) -> None:
-        self._shared: dict[tuple[str, str, str], Any] = {}  # by namespace, channel and checkpoint
-        self._alone: dict[str, Any] = {}  # by name
+        self._shared: dict[tuple[str, str, str], Any] = {}  # by namespace, channel, checkpoint
+        self._alone: dict[str, Any] = {}  # parts by document name
         self.add(records)
 
     def add(self, records: Iterable[CheckpointRecord]) -> None:
@@ -165,7 +165,7 @@ class ListParts:
                 self._shared[record.ns, channel, record.id] = part
 
     def take(self, thread: GraphThread, page: Listed, memory: CheckpointMemory) -> Plan[None]:
-        """What a listing gave that `next_of` asked for."""
+        """Take in the page that `parts_from` asked for."""
         read = [(name, decode(value.json)) for name, value in page.documents]
         segments = [stored for name, stored in read if name.startswith("c/")]
         templates = yield from _templates_of(thread, segments, memory)
@@ -176,25 +176,25 @@ class ListParts:
         self._alone |= {name: stored for name, stored in read if name.startswith("l/")}
 
     def items(self, ns: str, channel: str, ref: ListRef) -> tuple[list[Any], ListRef | None]:
-        """The elements as far as they are known, and what they come after."""
+        """Return the known elements, and the part that precedes them."""
         prefix = names.lists(ns, channel)
         pieces: list[list[Any]] = []
         id: str | None = ref.id
-        wanted, segment = ref.length, ref.segment
-        while id is not None and wanted:
+        length, segment = ref.length, ref.segment
+        while id is not None and length:
             part = self._shared.get((ns, channel, id)) or self._alone.get(prefix + names.part(id))
             if part is None:
                 break
             keep = part["keep"]
-            pieces.append(part["items"][: max(0, wanted - keep)])
-            wanted, segment = min(wanted, keep), part.get("segment")
+            pieces.append(part["items"][: max(0, length - keep)])
+            length, segment = min(length, keep), part.get("segment")
             id = part["base"]
         items = [item for piece in reversed(pieces) for item in piece]
-        return items, None if id is None or not wanted else ListRef(id, wanted, 0, segment)
+        return items, None if id is None or not length else ListRef(id, length, 0, segment)
 
 
 def parts_from(thread: GraphThread, channel: str, ref: ListRef) -> List:
-    """A page of what has the parts of a list: its newest, and those before."""
+    """Return a listing of the documents with a list's parts, newest first."""
     if ref.segment is not None:
         return segments_upto(thread, ref.segment, min(ref.length // 2 + 1, PAGE))
     return _parts_alone(thread, channel, ref)
@@ -209,21 +209,21 @@ def _parts_alone(thread: GraphThread, channel: str, ref: ListRef) -> List:
 def list_items(
     thread: GraphThread, channel: str, ref: ListRef, parts: ListParts, memory: CheckpointMemory
 ) -> Plan[list[Any]]:
-    """The elements of a list, as they are stored; `parts` has those that were read before."""
+    """Return the stored elements of a list; `parts` has the parts that were read before."""
     pieces: list[list[Any]] = []
     rest: ListRef | None = ref if ref.length else None
     asked: ListRef | None = None
     while rest is not None:
         again = asked is not None and asked.id == rest.id
         items, after = parts.items(thread.ns, channel, rest)
-        if after is not None and after.id == rest.id:  # nothing of it is known
+        if after is not None and after.id == rest.id:  # no part of the list is known
             if again and rest.segment is None:
                 raise SchemaError(
                     f"a part of the list {channel!r} of the thread {thread.entity.id!r} is "
                     "missing: it was pruned by something else, or restored in part; restore the "
                     "thread whole"
                 )
-            if again:  # a segment that was thinned out has left it by itself
+            if again:  # thinning out has moved the part to a document of its own
                 rest = rest._replace(segment=None)
             asked = rest
             (page,) = yield (parts_from(thread, channel, rest),)
@@ -243,7 +243,7 @@ def load(
     memory: CheckpointMemory,
     serde: SerializerProtocol,
 ) -> Plan[list[CheckpointTuple]]:
-    """Checkpoints with their values and pending writes."""
+    """Load checkpoints with their values and pending writes."""
     threads = [GraphThread(thread.entity, record.ns, thread.owner) for record in records]
     documents = {
         names.value(record.ns, channel, value["in"]): ""
@@ -274,9 +274,9 @@ def load(
         )
         writes.append([*page.documents, *rest])
     tuples = []
-    for at, record, found in zip(threads, records, writes, strict=True):
+    for at, record, stored in zip(threads, records, writes, strict=True):
         values = yield from read_values(at, record, record.values, texts, parts, memory, serde)
-        tuples.append(_tuple(at, record, values, pending_writes(record, found, serde), serde))
+        tuples.append(_tuple(at, record, values, pending_writes(record, stored, serde), serde))
     return tuples
 
 
@@ -289,7 +289,7 @@ def read_values(
     memory: CheckpointMemory,
     serde: SerializerProtocol,
 ) -> Plan[dict[str, Any]]:
-    """The values of some channels; `texts` and `parts` have what was read before."""
+    """Return the values of channels; `texts` and `parts` have the documents read before."""
     values: dict[str, Any] = {}
     for channel in channels:
         where = record.values[channel]
@@ -299,8 +299,8 @@ def read_values(
             name = names.value(thread.ns, channel, where["in"])
             if name not in texts:
                 (outcome,) = yield (thread.fetch(name),)
-                found = fetched(outcome, thread).documents
-                texts |= {key: value.json for key, value in found.items()}
+                documents = fetched(outcome, thread).documents
+                texts |= {key: value.json for key, value in documents.items()}
             if name not in texts:
                 raise SchemaError(
                     f"the value of {channel!r} of the checkpoint {record.id!r} is missing: the "
@@ -319,8 +319,8 @@ def read_values(
 def pending_writes(
     record: CheckpointRecord, documents: Sequence[tuple[str, Value]], serde: SerializerProtocol
 ) -> list[tuple[str, str, Any]]:
-    """In the order in which a super-step applies them; the first of a task and number counts."""
-    found = {
+    """Return writes in the order of their super-step; the first of a task and number counts."""
+    writes = {
         (write.path, write.task, write.number): (
             write.task,
             write.channel,
@@ -331,9 +331,9 @@ def pending_writes(
     for name, value in documents:
         write = decode(value.json)
         at = (write["path"], write["task"], names.index_of(name))
-        if at not in found:
-            found[at] = (write["task"], write["channel"], from_json(write["value"], serde))
-    return [found[at] for at in sorted(found)]
+        if at not in writes:
+            writes[at] = (write["task"], write["channel"], from_json(write["value"], serde))
+    return [writes[at] for at in sorted(writes)]
 
 
 def _tuple(
@@ -359,7 +359,7 @@ def _tuple(
 
 
 def config_of(thread: GraphThread, id: str) -> Any:
-    """The address of a checkpoint, as LangGraph writes it."""
+    """Return the config that addresses a checkpoint in LangGraph."""
     return {
         "configurable": {
             "thread_id": thread.entity.id,

@@ -22,40 +22,29 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from stateward.codec import Retention, check_id, check_span, seconds
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import (
-    AnyStore,
-    Bridge,
-    OnBridge,
-    Plan,
-    claims,
-    in_both_colours,
-)
+from stateward.integrations.adapter import AnyStore
+from stateward.integrations.bridge import Bridge, OnBridge, Plan, claims, in_both_colours
 from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.langgraph import copies, maintenance, task_writes
 from stateward.integrations.langgraph import writes as write_plans
 from stateward.integrations.langgraph.checkpoint_draft import LARGE
 from stateward.integrations.langgraph.listing import CheckpointListing, CheckpointQuery
 from stateward.integrations.langgraph.reads import config_of, fetched, find, load
-from stateward.integrations.langgraph.records import (
-    PAGE,
-    CheckpointMemory,
-    ForkPoint,
-    GraphThread,
-)
+from stateward.integrations.langgraph.records import PAGE, CheckpointMemory, ForkPoint, GraphThread
 from stateward.integrations.langgraph.serializer import Allowed, StrictSerializer
 from stateward.integrations.langgraph.waiting_writes import TaskOutput
 from stateward.integrations.turns import WAIT, AgentRun, begin
 from stateward.ops import Commit, Drop, Entity, List, NotYours
-from stateward.options import UNSAID, Unsaid, owner_of
+from stateward.owner import UNSAID, Unsaid, owner_of
 from stateward.state.refusals import stored
 
-REPLAYS = "__pregel_replay_state"  # in the config of whatever runs in a time travel
-RUNTIME = "__pregel_runtime"  # in the config of whatever runs
-DURABILITY = "__pregel_durability"  # in the config of what runs with one of its own
+REPLAYS = "__pregel_replay_state"  # in the config of a run in a time travel
+RUNTIME = "__pregel_runtime"  # in the config of every run
+DURABILITY = "__pregel_durability"  # in the config of a run with a durability of its own
 
 
 class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
-    """Keeps the checkpoints of graphs: `graph.compile(checkpointer=StatewardSaver(store))`.
+    """A checkpointer for graphs: `graph.compile(checkpointer=StatewardSaver(store))`.
 
     A thread is one entity of the store. A list that only grew is stored by its new part. A run has
     the thread to itself from its input to its end; another one waits for it, for up to `wait`
@@ -108,59 +97,59 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         self._wait = None if wait is None else check_span(wait, "wait")
 
     def _entity(self, thread: Any) -> Entity:
-        # LangGraph takes a number for a thread's id too.
+        # LangGraph also accepts a number as a thread's id.
         text = str(thread) if isinstance(thread, int) else thread
         return Entity(self._bridge.namespace, names.KIND, check_id(text, "a thread_id"))
 
     def _thread(self, config: RunnableConfig) -> GraphThread:
-        given = config["configurable"]
-        user = UNSAID if self._user_key is None else given.get(self._user_key, UNSAID)
+        configurable = config["configurable"]
+        user = UNSAID if self._user_key is None else configurable.get(self._user_key, UNSAID)
         if user is not UNSAID and user is not None:
-            user = str(user) or None  # LangGraph's server says "" where nobody signed in
+            user = str(user) or None  # LangGraph's server sets "" for an anonymous user
         owner = owner_of(user)
         return GraphThread(
-            self._entity(given["thread_id"]), given.get("checkpoint_ns") or "", owner
+            self._entity(configurable["thread_id"]), configurable.get("checkpoint_ns") or "", owner
         )
 
     def get_next_version(self, current: Any, channel: None) -> str:
-        """Versions grow, and those of two branches differ."""
+        """Return a version that is larger than `current` and different in every branch."""
         number = 0 if current is None else int(str(current).partition(".")[0])
         return f"{number + 1:012}.{secrets.token_hex(4)}"
 
     # --- what LangGraph calls in either colour ------------------------------------------
 
     def _get_tuple(self, config: RunnableConfig) -> Plan[CheckpointTuple | None]:
-        """A checkpoint: that of the `checkpoint_id`, or the one that was put last."""
+        """Return the checkpoint of the `checkpoint_id`, or the one that was put last."""
         thread = self._thread(config)
         record = yield from find(thread, get_checkpoint_id(config) or None, self._memory)
         if record is None:
             return None
-        (found,) = yield from load(thread, [record], self._memory, self.serde)
-        return found
+        (checkpoint,) = yield from load(thread, [record], self._memory, self.serde)
+        return checkpoint
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """A checkpoint: that of the `checkpoint_id`, or the one that was put last.
+        """Return the checkpoint of the `checkpoint_id`, or the one that was put last.
 
         A run that starts with it waits for another run's end; other readers do not wait.
         """
-        found = self._bridge.run(self._get_tuple(config))
+        checkpoint = self._bridge.run(self._get_tuple(config))
         if run := self._run_that_waits(config):
             thread = self._thread(config)
             self._bridge.wait_for_turn(thread.entity, thread.owner, run, self._wait)
-            found = self._bridge.run(self._get_tuple(config))
-        return found
+            checkpoint = self._bridge.run(self._get_tuple(config))
+        return checkpoint
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """See `get_tuple`."""
-        found = await self._bridge.arun(self._get_tuple(config))
+        checkpoint = await self._bridge.arun(self._get_tuple(config))
         if run := self._run_that_waits(config):
             thread = self._thread(config)
             await self._bridge.await_turn(thread.entity, thread.owner, run, self._wait)
-            found = await self._bridge.arun(self._get_tuple(config))
-        return found
+            checkpoint = await self._bridge.arun(self._get_tuple(config))
+        return checkpoint
 
     def _run_that_waits(self, config: RunnableConfig) -> AgentRun | None:
-        """The run that has just read a thread, if it is another's turn there."""
+        """Return the run that has just read a thread, if another run has the turn."""
         run, thread = run_of(config), self._thread(config)
         if run is None or thread.ns or self._writer.on_conflict == "fork":
             return None
@@ -179,19 +168,19 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     ) -> Plan[RunnableConfig]:
         """Store a checkpoint; the `checkpoint_id` in the config is the one that it continues."""
         thread, run = self._thread(config), run_of(config)
-        if run and config["configurable"].get(DURABILITY) == "exit":  # it stores nothing before
+        if run and config["configurable"].get(DURABILITY) == "exit":  # no writes so far
             run = run if self._bridge.turns.get(thread.entity, run) else None
-        said: Any = get_checkpoint_metadata(config, metadata)
+        merged_metadata: Any = get_checkpoint_metadata(config, metadata)
         check_id(checkpoint["id"], "the id of a checkpoint")
         parent = get_checkpoint_id(config) or None
-        # A subgraph that is run again from an older time may begin anew beside what came later.
+        # A subgraph that is run again from an older checkpoint may fork beside later ones.
         anew = parent is None and REPLAYS in config["configurable"]
         yield from write_plans.put(
             self._writer,
             thread,
             None if parent is None else str(parent),
             checkpoint,
-            said,
+            merged_metadata,
             new_versions,
             self.serde,
             run,
@@ -209,7 +198,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """Store what a task wrote; repeated, it changes nothing."""
+        """Store the writes of a task; a repeated call changes nothing."""
         thread = self._thread(config)
         output = self._output(thread, config, writes, task_id, task_path)
         plan = task_writes.put_writes(self._writer, thread, output, run_of(config))
@@ -222,7 +211,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str = "",
     ) -> None:
-        """See `put_writes`. The checkpoint after it, if it comes at once, takes it along."""
+        """See `put_writes`. A checkpoint that follows at once stores the writes in its commit."""
         thread = self._thread(config)
         output = self._output(thread, config, writes, task_id, task_path)
         waiting = self._memory.waiting
@@ -270,7 +259,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
                 stored(outcome, entity)
                 return
         theirs = GraphThread(entity, "", user)
-        fetched((yield (theirs.fetch(),))[0], theirs)  # theirs already, or raises
+        fetched((yield (theirs.fetch(),))[0], theirs)  # the user's own already, or raises
 
     claim, aclaim = in_both_colours(_claim)
 
@@ -317,15 +306,15 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
     def _get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Plan[Mapping[str, DeltaChannelHistory]]:
-        """What the ancestors of a checkpoint wrote to these channels."""
-        found: Any = yield from maintenance.history(
+        """Return the writes of a checkpoint's ancestors to these channels."""
+        histories: Any = yield from maintenance.history(
             self._thread(config),
             get_checkpoint_id(config) or None,
             channels,
             self._memory,
             self.serde,
         )
-        return found  # type: ignore[no-any-return]
+        return histories  # type: ignore[no-any-return]
 
     get_delta_channel_history, aget_delta_channel_history = in_both_colours(
         _get_delta_channel_history
@@ -340,10 +329,10 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> CheckpointListing:
-        given = {} if config is None else config["configurable"]
+        configurable = {} if config is None else config["configurable"]
         wanted = CheckpointQuery(
-            given.get("checkpoint_ns"),
-            given.get("checkpoint_id") or None,
+            configurable.get("checkpoint_ns"),
+            configurable.get("checkpoint_id") or None,
             None if before is None else get_checkpoint_id(before) or None,
             filter or {},
         )
@@ -359,7 +348,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Checkpoints, newest first; without a config those of all threads, one after the other."""
+        """Yield checkpoints, newest first; without a config thread by thread."""
         listing = self._listing(config, filter, before, limit)
         while (page := self._bridge.run(listing.page())) is not None:
             yield from page
@@ -380,7 +369,7 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
 
 
 def run_of(config: RunnableConfig) -> AgentRun | None:
-    """The run that asks; None: it is none.
+    """Return the run that makes a call, or None outside a run.
 
     All graphs of a run share its control; its writer of streams lives as long as it does.
     """

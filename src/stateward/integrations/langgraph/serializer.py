@@ -1,4 +1,4 @@
-"""Values of a graph's state as JSON, and back. What is not known is refused, never constructed.
+"""Conversion of a graph's values to JSON and back. Unknown types are refused, never constructed.
 
 Plain JSON and LangChain's messages are stored as readable JSON. Everything else goes through
 LangGraph's msgpack serializer, restricted to the types it calls safe and those that the caller
@@ -59,7 +59,7 @@ class NotJson(Exception):
 
 
 class StrictSerializer(JsonPlusSerializer):
-    """LangGraph's serializer that refuses what it does not know, both ways, and every pickle."""
+    """LangGraph's serializer, restricted to known types in both directions, without pickle."""
 
     def __init__(self, allow: Allowed = None) -> None:
         self.everything = allow is True
@@ -93,19 +93,19 @@ class StrictSerializer(JsonPlusSerializer):
         return super().loads_typed(data)
 
     def _inspect(self, data: bytes, error: type[Exception], what: str) -> None:
-        """Look at every type in it before anything is constructed."""
+        """Check every type in the data before anything is constructed."""
         if self.everything:
             return
 
-        problems: list[str] = []  # what a hook raises is not told by msgpack
-        refused: dict[str, str] = {}  # names of types, by where they are
+        problems: list[str] = []  # msgpack does not pass on an exception of a hook
+        refused: dict[str, str] = {}  # names of types, by their position in the data
 
         def look(code: int, inner: bytes) -> None:
             content = _unpacked(inner, look)
             if code in (EXT_DELTA_SNAPSHOT, _NUMPY):
                 return
-            known = code in _CONSTRUCTORS or code == _METHOD
-            if not known or not isinstance(content, list) or len(content) < 3 + (code == _METHOD):
+            usual = code in _CONSTRUCTORS or code == _METHOD
+            if not usual or not isinstance(content, list) or len(content) < 3 + (code == _METHOD):
                 problems.append(f"an unknown form of value (extension {code}) {what}")
                 return
             module, name = content[0], content[1]
@@ -131,28 +131,28 @@ class StrictSerializer(JsonPlusSerializer):
 
     def _allows(self, module: str, name: str) -> bool:
         key = (module, name)
-        known = self._allowed_msgpack_modules
-        assert isinstance(known, set)
-        if key in _msgpack.SAFE_MSGPACK_TYPES or key in known:
+        allowed = self._allowed_msgpack_modules
+        assert isinstance(allowed, set)
+        if key in _msgpack.SAFE_MSGPACK_TYPES or key in allowed:
             return True
         if not any(module == each or module.startswith(f"{each}.") for each in self._modules):
             return False
         if not _is_data(module, name):
             return False
-        known.add(key)
+        allowed.add(key)
         return True
 
 
 def _is_data(module: str, name: str) -> bool:
-    """Whether it is a class that does nothing but hold values; its module is one to be trusted."""
+    """Return whether a class of a trusted module only holds values."""
     try:
-        found = getattr(import_module(module), name, None)
+        kind = getattr(import_module(module), name, None)
     except ImportError:
         return False
-    return isinstance(found, type) and (
-        is_dataclass(found)
-        or issubclass(found, Enum | BaseModel | BaseModelV1)
-        or (issubclass(found, tuple) and hasattr(found, "_fields"))
+    return isinstance(kind, type) and (
+        is_dataclass(kind)
+        or issubclass(kind, Enum | BaseModel | BaseModelV1)
+        or (issubclass(kind, tuple) and hasattr(kind, "_fields"))
     )
 
 
@@ -161,7 +161,7 @@ def _unpacked(data: bytes, hook: Any) -> Any:
 
 
 def to_json(value: Any, serde: SerializerProtocol) -> Any:
-    """A JSON value that `from_json` makes `value` of again; whatever it refuses raises."""
+    """Return a JSON value from which `from_json` restores `value`; raises if that is impossible."""
     if isinstance(serde, StrictSerializer):
         try:
             plain = _plain(value, 0)
@@ -174,7 +174,7 @@ def to_json(value: Any, serde: SerializerProtocol) -> Any:
 
 
 def from_json(value: Any, serde: SerializerProtocol) -> Any:
-    """The value of what `to_json` gave; the argument is not used any more afterwards."""
+    """Return the value of a result of `to_json`; may change and reuse the argument."""
     if type(value) is list:
         return [from_json(item, serde) for item in value]
     if type(value) is not dict:
@@ -201,10 +201,10 @@ def _plain(value: Any, depth: int) -> Any:
         return [_plain(item, depth + 1) for item in value]
     if kind is dict:
         if not TAGS.isdisjoint(value):
-            raise NotJson  # it would be taken for one of ours
+            raise NotJson  # the key would be mistaken for a tag of this module
         return {key: _plain(item, depth + 1) for key, item in value.items()}
     if kind in KINDS:
-        # A message with additional_kwargs derives other fields from them, if they are left out.
+        # A message derives missing fields from its additional_kwargs.
         fields = value.model_dump(exclude_defaults=not value.additional_kwargs)
         return {MESSAGE: KINDS[kind], "data": _untagged(fields, depth + 1)}
     if kind is _DeltaSnapshot:
@@ -213,7 +213,7 @@ def _plain(value: Any, depth: int) -> Any:
 
 
 def _untagged(value: Any, depth: int) -> Any:
-    """The content of a message is taken as it is, so it may hold nothing but JSON."""
+    """Return a message's content, which is used unchanged and must be plain JSON."""
     kind = type(value)
     if kind in (str, int, bool, float) or value is None:
         return value

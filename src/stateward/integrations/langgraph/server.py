@@ -1,7 +1,7 @@
 """LangGraph's server on a Stateward store: `langgraph.json` names these two by their paths.
 
-Both open the store of the environment's STATEWARD_URL. LangGraph calls them once for each event
-loop, and closes what they gave it.
+Both functions open the store of the environment's STATEWARD_URL. LangGraph calls them once for each
+event loop, and closes the results.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from stateward.integrations.langgraph.store import StatewardStore
 
 @asynccontextmanager
 async def checkpointer() -> AsyncIterator[StatewardSaver]:
-    """`"checkpointer": {"path": "stateward.integrations.langgraph.server.checkpointer"}`."""
+    """Open a saver: `{"path": "stateward.integrations.langgraph.server.checkpointer"}`."""
     async with StatewardSaver.from_url() as saver:
         yield saver
 
 
 @asynccontextmanager
 async def store() -> AsyncIterator[StatewardStore]:
-    """`"store": {"path": "stateward.integrations.langgraph.server.store"}`."""
+    """Open a store: `{"path": "stateward.integrations.langgraph.server.store"}`."""
     async with StatewardStore.from_url() as memories:
         yield memories

@@ -1,4 +1,4 @@
-"""LangGraph's long-term memory over a Stateward store: one entity an item, so that each expires."""
+"""LangGraph's long-term memory over a Stateward store: an entity, with its expiry, per item."""
 
 from __future__ import annotations
 
@@ -26,15 +26,8 @@ from msgspec import Struct
 
 from stateward.codec import check_id, decode, encode_document
 from stateward.errors import InvalidInput, StatewardError
-from stateward.integrations.bridge import (
-    AnyStore,
-    Bridge,
-    OnBridge,
-    Plan,
-    claims,
-    in_both_colours,
-    together,
-)
+from stateward.integrations.adapter import AnyStore
+from stateward.integrations.bridge import Bridge, OnBridge, Plan, claims, in_both_colours, together
 from stateward.integrations.langgraph import item_filter
 from stateward.integrations.langgraph.item_reads import (
     ITEM,
@@ -63,15 +56,15 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.options import UNSAID, Whose, owner_of
+from stateward.owner import UNSAID, Whose, owner_of
 from stateward.records import moment
 from stateward.state.refusals import stored
 
 KIND = LANGGRAPH_ITEM
-JOINED = 1_000  # operations of joined calls, whose writes are one batch: all are told how it went
+JOINED = 1_000  # operations of joined calls, whose writes are one batch with one outcome
 
-Destination = tuple[Entity, str | None]  # an item, and whose it is to be
-Answered = dict[str, Any]  # by the words of a search or listing, what was found or why not
+Destination = tuple[Entity, str | None]  # an item and its intended owner
+Answered = dict[str, Any]  # by search or listing: the result or the error
 User = Whose | Callable[[tuple[str, ...]], Whose]
 
 
@@ -80,7 +73,7 @@ class StoreCall(Struct, frozen=True):
 
     ops: list[Op]
     queries: dict[str, list[float]]
-    puts: dict[Destination, tuple[Write, ...]]  # the last one to each counts
+    puts: dict[Destination, tuple[Write, ...]]  # the last write to each item counts
 
 
 Calls = JoinedCalls[StoreCall, list[Result]]
@@ -116,7 +109,7 @@ class StatewardStore(OnBridge, BaseStore):
         check_ttl(None if ttl is None else ttl.get("default_ttl"))
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
-        """Reads as of before, then writes; of several writes to one item the last one counts."""
+        """Read first, then write; of several writes to one item the last one counts."""
         asked, values = self._checked(ops)
         vectors = Vectors()
         if self._index is not None:
@@ -128,15 +121,15 @@ class StatewardStore(OnBridge, BaseStore):
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """See `batch`. Calls beyond 64 at a time wait, and those that wait are joined."""
-        asked, values = self._checked(ops)
+        operations, values = self._checked(ops)
         vectors = Vectors()
         if self._index is not None:
-            vectors = await self._index.aembed(asked)
+            vectors = await self._index.aembed(operations)
         loop = asyncio.get_running_loop()
         calls = self._calls.get(loop)
-        if calls is None:  # over a blocking store, several event loops may call
+        if calls is None:  # several event loops may call over a blocking store
             calls = self._calls[loop] = JoinedCalls(self._carry_out, _weight, JOINED)
-        return await calls.ask(self._call(asked, values, vectors))
+        return await calls.ask(self._call(operations, values, vectors))
 
     async def _carry_out(
         self, calls: Sequence[StoreCall]
@@ -144,16 +137,16 @@ class StatewardStore(OnBridge, BaseStore):
         return await self._bridge.arun(self._answers(calls))
 
     def _claim(self, namespace: tuple[str, ...], *, user: str) -> Plan[int]:
-        """Give the items below a namespace that have no owner to a user; how many these were."""
+        """Give the items below a namespace without an owner to a user, and return their number."""
         check_id(user, "a user")
         prefix = item_filter.namespace_id(namespace)
-        found = yield from list_all(self._bridge.namespace, prefix)
+        items = yield from list_all(self._bridge.namespace, prefix)
         new_op = self._bridge.world.new_op
-        commits = [claims(each.entity, each.head, user, new_op()) for each in found]
+        commits = [claims(each.entity, each.head, user, new_op()) for each in items]
         claimed = 0
         for batch in batches([commit for commit in commits if commit is not None]):
             for commit, outcome in zip(batch, (yield batch), strict=True):
-                if not isinstance(outcome, Conflict | NotYours):  # else it is gone, or another's
+                if not isinstance(outcome, Conflict | NotYours):  # else gone, or another user's
                     stored(outcome, commit.entity)
                     claimed += 1
         return claimed
@@ -161,9 +154,9 @@ class StatewardStore(OnBridge, BaseStore):
     claim, aclaim = in_both_colours(_claim)
 
     def _checked(self, ops: Iterable[Op]) -> tuple[list[Op], dict[int, str]]:
-        """Everything that can be refused is refused before anything is written.
+        """Check all operations before anything is written.
 
-        Gives the operations and, by their numbers, the values to put as JSON text.
+        Returns the operations and, by their numbers, the values to put as JSON text.
         """
         asked = list(ops)
         values: dict[int, str] = {}
@@ -179,7 +172,7 @@ class StatewardStore(OnBridge, BaseStore):
         return asked, values
 
     def _call(self, ops: list[Op], values: dict[int, str], vectors: Vectors) -> StoreCall:
-        """Whose an item is, is decided now: a call may be carried out by somebody else's task."""
+        """Prepare a call. Who owns an item is decided now: another task may carry the call out."""
         puts = {
             (self._entity(op.namespace, op.key), self._owner(op.namespace)): self._writes(
                 op, values.get(at), vectors
@@ -202,25 +195,25 @@ class StatewardStore(OnBridge, BaseStore):
         return owner_of(user)
 
     def _answers(self, calls: Sequence[StoreCall]) -> Plan[list[list[Result] | StatewardError]]:
-        """Carry several calls out: all their reads, then all their writes."""
-        items, found = yield from self._read(calls)
+        """Carry out several calls: all their reads, then all their writes."""
+        items, searched = yield from self._read(calls)
         puts = {to: writes for call in calls for to, writes in call.puts.items()}
         written = {entity for entity, _ in puts}
-        touched = _touched(calls, items, found, self._entity)
+        touched = _touched(calls, items, searched, self._entity)
         yield from self._touch([each for at, each in touched.items() if at not in written])
         refused = yield from self._put(puts)
         answers: list[list[Result] | StatewardError] = []
         for call in calls:
             try:
-                answers.append(self._results(call, items, found, refused))
+                answers.append(self._results(call, items, searched, refused))
             except StatewardError as refusal:
                 answers.append(refusal)
         return answers
 
     def _read(self, calls: Sequence[StoreCall]) -> Plan[tuple[dict[Entity, Found], Answered]]:
-        """The items that calls get, and what their searches and listings find.
+        """Read the items of calls, and the results of their searches and listings.
 
-        All at once, and what several calls ask for in the same words is asked for once.
+        All reads are concurrent, and equal reads of several calls are done once.
         """
         gets: dict[Entity, None] = {}
         plans: dict[str, Plan[Any]] = {}
@@ -230,10 +223,10 @@ class StatewardStore(OnBridge, BaseStore):
                     gets[self._entity(op.namespace, op.key)] = None
                 elif not isinstance(op, PutOp) and (question := repr(op)) not in plans:
                     plans[question] = self._find(op, call.queries)
-        items, *found = yield from together([fetch_items(list(gets)), *plans.values()])
+        items, *answers = yield from together([fetch_items(list(gets)), *plans.values()])
         if isinstance(items, StatewardError):
             raise items
-        return items, dict(zip(plans, found, strict=True))
+        return items, dict(zip(plans, answers, strict=True))
 
     def _find(self, op: SearchOp | ListNamespacesOp, queries: dict[str, list[float]]) -> Plan[Any]:
         namespace = self._bridge.namespace
@@ -242,7 +235,7 @@ class StatewardStore(OnBridge, BaseStore):
         query = queries.get(op.query or "")
         if query is None:
             return search_newest(namespace, op)
-        assert self._index is not None  # else there were no queries
+        assert self._index is not None  # else no operation has a query
         return search_nearest(namespace, op, query, self._index.similarity)
 
     def _results(
@@ -252,7 +245,7 @@ class StatewardStore(OnBridge, BaseStore):
         found: Answered,
         refused: dict[Destination, StatewardError],
     ) -> list[Result]:
-        """Made for each call anew: a caller may change what it gets."""
+        """Return the results of one call, as new objects that the caller may change."""
         for to in call.puts:
             if to in refused:
                 raise refused[to]
@@ -274,17 +267,17 @@ class StatewardStore(OnBridge, BaseStore):
         return results
 
     def _touch(self, items: Sequence[Found]) -> Plan[None]:
-        """Restart the time of items that were read; what was changed meanwhile has its own."""
+        """Restart the lifetime of items that were read, unless they were changed meanwhile."""
         commits = [
             Commit(
-                found.entity,
+                item_found.entity,
                 self._bridge.world.new_op(),
-                (SetHead(retain=found.head.retain),),
+                (SetHead(retain=item_found.head.retain),),
                 (DocumentAt(ITEM, item.version, item.stamp),),
             )
-            for found in items
-            if found.head.retain is not None
-            for item in (found.documents[ITEM],)
+            for item_found in items
+            if item_found.head.retain is not None
+            for item in (item_found.documents[ITEM],)
         ]
         for batch in batches(commits):
             for commit, outcome in zip(batch, (yield batch), strict=True):
@@ -294,7 +287,7 @@ class StatewardStore(OnBridge, BaseStore):
     def _put(
         self, puts: dict[Destination, tuple[Write, ...]]
     ) -> Plan[dict[Destination, StatewardError]]:
-        """Write items, each by itself; gives those that were refused, and why."""
+        """Write items, each by itself; return the refused ones with their errors."""
         refused: dict[Destination, StatewardError] = {}
         for batch in batches(list(puts.items()), JOINED):
             outcomes = yield [
@@ -329,7 +322,7 @@ def _touched(
     found: Answered,
     entity_of: Callable[[tuple[str, ...], str], Entity],
 ) -> dict[Entity, Found]:
-    """Items that were read, and whose time begins anew."""
+    """Return the items that were read and whose lifetime restarts."""
     touched: dict[Entity, Found] = {}
     for call in calls:
         for op in call.ops:
@@ -349,13 +342,13 @@ def check_ttl(ttl: float | None) -> None:
         raise InvalidInput(f"ttl is a number of minutes above 0, or None for ever, not {ttl!r}")
 
 
-def _parts(found: Found) -> dict[str, Any]:
-    head: Head = found.head
-    item: Value = found.documents[ITEM]
+def _parts(item_entity: Found) -> dict[str, Any]:
+    head: Head = item_entity.head
+    item: Value = item_entity.documents[ITEM]
     return {
         "value": decode(item.json),
-        "namespace": item_filter.namespace_of(found.entity.id),
-        "key": item_filter.key_of(found.entity.id),
+        "namespace": item_filter.namespace_of(item_entity.entity.id),
+        "key": item_filter.key_of(item_entity.entity.id),
         "created_at": moment(head.created),
         "updated_at": moment(item.updated),
     }

@@ -1,4 +1,4 @@
-"""Storing what a task wrote: in the segment of its checkpoint, or by itself."""
+"""Storing the writes of a task, in the segment of its checkpoint or by themselves."""
 
 from __future__ import annotations
 
@@ -14,23 +14,16 @@ from stateward.integrations.bridge import CLOCK, Plan
 from stateward.integrations.kept import langgraph_names as names
 from stateward.integrations.kept.langgraph_segments import TaskWrite
 from stateward.integrations.langgraph.checkpoint_draft import LARGE
+from stateward.integrations.langgraph.guards import gone, is_in, not_dropped, stands
 from stateward.integrations.langgraph.reads import find, records_in
 from stateward.integrations.langgraph.records import GraphThread, with_output
 from stateward.integrations.langgraph.serializer import to_json
 from stateward.integrations.langgraph.waiting_writes import TaskOutput
-from stateward.integrations.langgraph.writes import (
-    FULL,
-    CheckpointWriter,
-    gone,
-    is_in,
-    not_dropped,
-    stands,
-)
+from stateward.integrations.langgraph.writes import FULL, CheckpointWriter
 from stateward.integrations.turns import AgentRun
 from stateward.ops import (
     Acquire,
     Check,
-    Commit,
     Conflict,
     DocumentAt,
     Fenced,
@@ -52,7 +45,7 @@ def output_of(
     path: str,
     serde: SerializerProtocol,
 ) -> TaskOutput:
-    """What a task wrote, as it is stored; refuses what cannot be."""
+    """Return the writes of a task in stored form; raises if a value cannot be stored."""
     plain = [(channel, to_json(value, serde)) for channel, value in writes]
     size = sum(len(_text(task, path, *each)) for each in plain)
     check_commit(size, writer.limits)
@@ -61,12 +54,9 @@ def output_of(
 
 
 def put_writes(
-    writer: CheckpointWriter,
-    thread: GraphThread,
-    output: TaskOutput,
-    run: AgentRun | None = None,
+    writer: CheckpointWriter, thread: GraphThread, output: TaskOutput, run: AgentRun | None = None
 ) -> Plan[None]:
-    """Pending writes of a task: the first of each number stays, special ones are replaced."""
+    """Store a task's pending writes: the first of each number stays, special ones are replaced."""
     id, task, path = output.id, output.task, output.path
     turn: tuple[Acquire | Release, ...] = ()
     if run is not None and any(channel in (ERROR, INTERRUPT) for channel, _ in output.writes):
@@ -90,41 +80,42 @@ def put_writes(
         early = [TaskWrite(task, path, at, *each) for at, each in enumerate(output.writes)]
         writer.memory.come_early(thread, id, early)
     while puts:
-        commit = Commit(
-            thread.entity,
-            writer.world.new_op(),
-            (*puts.values(), *turn),
-            (guard, *(DocumentAt(name, 0) for name in firsts)),
-            owner=thread.owner,
-            retain=writer.retain,
-            reading=(*([guard.name] if isinstance(guard, DocumentAt) else []), *firsts),
-        )
-        (outcome,) = yield (commit,)
+        checks = (guard, *(DocumentAt(name, 0) for name in firsts))
+        reading = (check.name for check in checks if isinstance(check, DocumentAt))
+        (outcome,) = yield (writer.commit(thread, (*puts.values(), *turn), checks, reading),)
         if isinstance(outcome, Fenced):
             turn = ()
             continue
         if not isinstance(outcome, Conflict):
             stored(outcome, thread.entity)
             return
-        there = set(outcome.values)
+        stored_names = set(outcome.values)
         if outcome.failed == guard:
-            if not isinstance(guard, DocumentAt) or not is_in(id, outcome):
-                raise gone(thread, id, LOST)
-            now = outcome.values[guard.name]
-            guard = DocumentAt(guard.name, now.version)
-            records = yield from records_in(thread, [(guard.name, now)], writer.memory)
-            numbers = [
-                write.number
-                for record in records
-                for write in record.writes
-                if record.id == id and write.task == task
-            ]
+            guard, numbers = yield from _after_change(writer, thread, output, guard, outcome)
             if not numbers:
                 continue
-            there |= {names.write(thread.ns, id, task, number) for number in numbers}
-        # A retried or replayed task: what it stored the first time stays.
-        puts = {name: put for name, put in puts.items() if name not in there or name not in firsts}
-        firsts = [name for name in firsts if name not in there]
+            stored_names |= {names.write(thread.ns, id, task, number) for number in numbers}
+        # The writes of a task stay as stored the first time when it is retried or replayed.
+        again = stored_names.intersection(firsts)
+        puts = {name: put for name, put in puts.items() if name not in again}
+        firsts = [name for name in firsts if name not in again]
+
+
+def _after_change(
+    writer: CheckpointWriter,
+    thread: GraphThread,
+    output: TaskOutput,
+    guard: Check,
+    conflict: Conflict,
+) -> Plan[tuple[Check, list[int]]]:
+    """Return the check for a checkpoint's changed document, and the task's writes in it."""
+    if not isinstance(guard, DocumentAt) or not is_in(output.id, conflict):
+        raise gone(thread, output.id, LOST)
+    now = conflict.values[guard.name]
+    records = yield from records_in(thread, [(guard.name, now)], writer.memory)
+    writes = [write for record in records if record.id == output.id for write in record.writes]
+    numbers = [write.number for write in writes if write.task == output.task]
+    return DocumentAt(guard.name, now.version), numbers
 
 
 def _text(task: str, path: str, channel: str, value: Any) -> str:
@@ -134,7 +125,7 @@ def _text(task: str, path: str, channel: str, value: Any) -> str:
 def _on_segment(writer: CheckpointWriter, thread: GraphThread, output: TaskOutput) -> Plan[int]:
     """Add an output to the segment of its checkpoint, if this process has that to itself.
 
-    Gives how many of its writes are stored then: what the task wrote first stays.
+    Returns the number of stored writes of the task; its first writes stay.
     """
     memory = writer.memory
     segment = memory.segment(thread)
@@ -149,14 +140,8 @@ def _on_segment(writer: CheckpointWriter, thread: GraphThread, output: TaskOutpu
     new = with_output(segment, output, memory.templates(thread).admits(thread.ns, puts))
     new.version = segment.version + 1
     puts[own.name] = new.text
-    commit = Commit(
-        thread.entity,
-        writer.world.new_op(),
-        tuple(Put(name, text) for name, text in puts.items()),
-        (own, *output.is_new()),
-        owner=thread.owner,
-        retain=writer.retain,
-    )
+    writes = (Put(name, text) for name, text in puts.items())
+    commit = writer.commit(thread, writes, (own, *output.is_new()))
     memory.write(thread, new)
     try:
         (outcome,) = yield (commit,)
@@ -172,20 +157,20 @@ def _on_segment(writer: CheckpointWriter, thread: GraphThread, output: TaskOutpu
 
 
 def _still_there(writer: CheckpointWriter, thread: GraphThread, id: str) -> Plan[Check]:
-    """The checkpoint that a task belongs to is there, or may still be on its way.
+    """Return the check that the checkpoint of a task exists, or may still arrive.
 
-    LangGraph stores checkpoints in the background, so what a task wrote may come first. It must not
-    bring back a thread that was deleted, or whose user was erased, since it was read here.
+    LangGraph stores checkpoints in the background, so the writes of a task may come first.
+    Those writes must not restore a thread that was dropped since it was read.
     """
-    known = writer.memory.get(thread, id)
-    if known is not None and known.record is not None:
-        return stands(writer.memory, thread, known.record)
+    checkpoint = writer.memory.get(thread, id)
+    if checkpoint is not None and checkpoint.record is not None:
+        return stands(writer.memory, thread, checkpoint.record)
     if writer.memory.is_gone(thread, id):
         raise gone(thread, id, LOST)
     head = writer.memory.head(thread)
     if head is not None:
         return NotDroppedSince(head.dropped + CLOCK)
-    record = yield from find(thread, id, writer.memory)  # not read, or that is forgotten
+    record = yield from find(thread, id, writer.memory)  # the head was not read, or is forgotten
     if record is not None:
         return stands(writer.memory, thread, record)
     return not_dropped(writer.memory, thread, id, LOST)

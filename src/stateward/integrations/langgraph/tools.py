@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from langchain_core.messages import ToolMessage, message_to_dict, messages_from_dict
 from langchain_core.tools import BaseTool
 
 from stateward.codec import encode
 from stateward.errors import InvalidInput
-from stateward.integrations.bridge import AnyStore, Bridge
+from stateward.integrations.adapter import AnyStore
+from stateward.integrations.bridge import Bridge
 from stateward.integrations.kept.langgraph_names import KIND
 from stateward.integrations.langgraph.saver import StatewardSaver
-from stateward.integrations.tool_effects import CallKey, ToolEffects
+from stateward.integrations.tool_effects import EffectToolOptions, ToolEffects
 from stateward.ops import Entity
-from stateward.state.effect_record import Reconcile
 
 T = TypeVar("T", bound=BaseTool)
 
 
 def effect_tool(
-    store: AnyStore | StatewardSaver,
-    tool: T,
-    *,
-    key: CallKey | None = None,
-    reconcile: Reconcile | None = None,
-    keyed: bool = False,
-    attempts: int = 1,
-    ttl: float = 30.0,
+    store: AnyStore | StatewardSaver, tool: T, **options: Unpack[EffectToolOptions]
 ) -> T:
-    """The same tool, each call of which is carried out once for its thread: see `Thread.effect`.
+    """Return the tool with each call carried out once for its thread: see `Thread.effect`.
 
     `ToolNode([effect_tool(saver, charge)])`. The thread is the graph's `thread_id`, the call the
     id of the tool call, or what `key` makes of its arguments. An exception of the tool is recorded,
@@ -37,7 +30,7 @@ def effect_tool(
     `EffectUnknown` ends the run: a person is to decide.
     """
     bridge = store._bridge if isinstance(store, StatewardSaver) else Bridge(store)
-    acts = ToolEffects(tool.name, key, reconcile, keyed, attempts, ttl)
+    acts = ToolEffects(tool.name, **options)
     acting = tool.model_copy()
     acting.__class__ = type(type(tool).__name__, (_ToolOnce, type(tool)), {"__module__": __name__})
     object.__setattr__(acting, "_acting", (bridge, acts))
@@ -45,33 +38,33 @@ def effect_tool(
 
 
 class _ToolOnce:
-    """What such a tool does otherwise."""
+    """The methods of an effect tool that differ from the original's."""
 
     def run(
         self, tool_input: Any, *args: Any, config: Any = None, tool_call_id: Any = None, **more: Any
     ) -> Any:
         bridge, acts = self._acting  # type: ignore[attr-defined]
-        given: dict[str, Any] = {"config": config, "tool_call_id": tool_call_id, **more}
+        options: dict[str, Any] = {"config": config, "tool_call_id": tool_call_id, **more}
 
         def act(**_: Any) -> Any:
-            return _record(super(_ToolOnce, self).run(tool_input, *args, **given))  # type: ignore[misc]
+            return _record(super(_ToolOnce, self).run(tool_input, *args, **options))  # type: ignore[misc]
 
         whose = bridge.blocking_handle(_thread(bridge, config))
-        found = acts.carry_out_here(whose, tool_call_id, act, _arguments(tool_input))
-        return _output(found, tool_call_id, acts.name)
+        record = acts.carry_out_here(whose, tool_call_id, act, _arguments(tool_input))
+        return _output(record, tool_call_id, acts.name)
 
     async def arun(
         self, tool_input: Any, *args: Any, config: Any = None, tool_call_id: Any = None, **more: Any
     ) -> Any:
         bridge, acts = self._acting  # type: ignore[attr-defined]
-        given: dict[str, Any] = {"config": config, "tool_call_id": tool_call_id, **more}
+        options: dict[str, Any] = {"config": config, "tool_call_id": tool_call_id, **more}
 
         async def act(**_: Any) -> Any:
-            return _record(await super(_ToolOnce, self).arun(tool_input, *args, **given))  # type: ignore[misc]
+            return _record(await super(_ToolOnce, self).arun(tool_input, *args, **options))  # type: ignore[misc]
 
         whose = bridge.handle(_thread(bridge, config))
-        found = await acts.carry_out(whose, tool_call_id, act, _arguments(tool_input))
-        return _output(found, tool_call_id, acts.name)
+        record = await acts.carry_out(whose, tool_call_id, act, _arguments(tool_input))
+        return _output(record, tool_call_id, acts.name)
 
 
 def _thread(bridge: Bridge, config: Any) -> Entity:
@@ -89,12 +82,12 @@ def _arguments(tool_input: Any) -> dict[str, Any]:
 
 
 def _record(output: Any) -> Any:
-    """What a tool gave, as it is recorded; what is no JSON is refused there."""
+    """Return a tool's result as it is recorded; recording refuses what is no JSON."""
     return {"message": message_to_dict(output)} if isinstance(output, ToolMessage) else [output]
 
 
 def _output(record: Any, call: str | None, name: str) -> Any:
-    """What a tool gave, as an answer to this call; or what somebody has said that it gave."""
+    """Return a recorded result, of the tool or of a person, as an answer to this call."""
     if isinstance(record, list) and len(record) == 1:
         return record[0]
     if isinstance(record, dict) and record.keys() == {"message"}:

@@ -1,4 +1,4 @@
-"""Search by meaning, for a store with an index: vectors lie beside the items they were made of.
+"""Search by meaning, for a store with an index: vectors are stored beside their items.
 
 Every vector of the namespace is compared with the query: right for thousands of items, not for
 millions.
@@ -31,14 +31,14 @@ Address = tuple[tuple[str, ...], str]
 
 
 class Vectors(Struct, frozen=True):
-    """What was embedded for one batch: queries, and the vectors of items as JSON text."""
+    """The embeddings for one batch: queries, and the vectors of items as JSON text."""
 
     queries: dict[str, list[float]] = field(default_factory=dict)
     texts: dict[Address, str] = field(default_factory=dict)
 
 
 class VectorIndex:
-    """How items become vectors, as LangGraph configures it."""
+    """The embedding of items, as configured in LangGraph."""
 
     def __init__(self, config: IndexConfig) -> None:
         if "embed" not in config:
@@ -46,7 +46,7 @@ class VectorIndex:
         self._embeddings = ensure_embeddings(config["embed"])
         self._dims = config.get("dims")
         self._fields = list(config.get("fields") or ["$"])
-        postgres: Any = config  # its store has more to say, which users bring along
+        postgres: Any = config  # LangGraph's PostgreSQL store has more keys
         distance = postgres.get("distance_type", "cosine")
         if distance not in SIMILARITIES:
             raise InvalidInput(
@@ -55,19 +55,19 @@ class VectorIndex:
         self.similarity = SIMILARITIES[distance]
 
     def embed(self, ops: Sequence[Op]) -> Vectors:
-        """The vectors that these operations need."""
+        """Return the vectors that these operations need."""
         queries, texts = self._wanted(ops)
         flat = [text for own in texts.values() for text in own]
-        found = self._embeddings.embed_documents(flat) if flat else []
-        return self._made({q: self._embeddings.embed_query(q) for q in queries}, texts, found)
+        embeddings = self._embeddings.embed_documents(flat) if flat else []
+        return self._made({q: self._embeddings.embed_query(q) for q in queries}, texts, embeddings)
 
     async def aembed(self, ops: Sequence[Op]) -> Vectors:
         """See `embed`."""
         queries, texts = self._wanted(ops)
         flat = [text for own in texts.values() for text in own]
-        found = await self._embeddings.aembed_documents(flat) if flat else []
+        embeddings = await self._embeddings.aembed_documents(flat) if flat else []
         asked = {query: await self._embeddings.aembed_query(query) for query in queries}
-        return self._made(asked, texts, found)
+        return self._made(asked, texts, embeddings)
 
     def _wanted(self, ops: Sequence[Op]) -> tuple[list[str], dict[Address, list[str]]]:
         queries = [op.query for op in ops if isinstance(op, SearchOp) and op.query]
@@ -108,7 +108,7 @@ class VectorIndex:
 def nearest(
     query: list[float], found: Sequence[Found], similarity: Similarity
 ) -> list[tuple[Found, float | None]]:
-    """Items by how near their nearest vector is; those without any come last."""
+    """Return items sorted by their nearest vector; items without vectors come last."""
     scored: list[tuple[Found, float | None]] = []
     rest: list[tuple[Found, float | None]] = []
     for each in found:

@@ -1,8 +1,8 @@
-"""What a task wrote waits a moment for the checkpoint after it, to be stored in one commit with it.
+"""Delayed writes of tasks, which are stored in the commit of the next checkpoint.
 
-LangGraph stores both in the background, the one right after the other, and waits for neither before
-it goes on. A call that waits has not returned yet, so nothing is promised that is not stored. What
-no checkpoint takes along in time is stored by itself.
+LangGraph stores writes and checkpoints in the background, one right after the other, and waits for
+neither. A call that waits has not returned yet, so it has not reported anything as stored. Writes
+that no checkpoint takes along in time are stored by themselves.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from msgspec import Struct
 from stateward.integrations.kept import langgraph_names as names
 from stateward.ops import DocumentAt, Entity
 
-MOMENT = 0.003  # seconds, after the checkpoint before it is stored
+MOMENT = 0.003  # seconds, after the preceding checkpoint is stored
 
 Place = tuple[Entity, str]  # a thread and a namespace
 
 
 class TaskOutput(Struct, frozen=True):
-    """What a task wrote after a checkpoint; `size` is that of the texts."""
+    """The writes of a task after a checkpoint; `size` is the size of their texts."""
 
     ns: str
     id: str
@@ -31,21 +31,21 @@ class TaskOutput(Struct, frozen=True):
     path: str
     writes: list[tuple[str, Any]]
     size: int
-    special: bool  # some are to replace others
+    special: bool  # some writes replace earlier ones
 
     def names(self) -> list[str]:
-        """Of the documents that these would be by themselves."""
+        """Return the names of the documents that the writes would be by themselves."""
         return [
             names.write(self.ns, self.id, self.task, number) for number in range(len(self.writes))
         ]
 
     def is_new(self) -> list[DocumentAt]:
-        """What says that nothing of it stands by itself."""
+        """Return checks that none of the writes is stored by itself."""
         return [DocumentAt(name, 0) for name in self.names()]
 
 
 class WaitingOutput:
-    """An output that waits; `along` tells its caller whether a checkpoint has taken it along."""
+    """A waiting output; `along` is the future of whether a checkpoint has taken it along."""
 
     def __init__(self, output: TaskOutput) -> None:
         self.output = output
@@ -58,7 +58,7 @@ class WaitingOutput:
 
 
 class WaitingWrites:
-    """All that wait; each is taken by checkpoints of its own event loop only."""
+    """The waiting outputs; only checkpoints of the same event loop take an output along."""
 
     def __init__(self) -> None:
         self._waiting: dict[Place, list[WaitingOutput]] = {}
@@ -66,7 +66,7 @@ class WaitingWrites:
         self._lock = threading.Lock()
 
     async def stored_along(self, place: Place, output: TaskOutput) -> bool:
-        """Wait for a checkpoint that takes it along; False: none did, store it by itself."""
+        """Wait for a checkpoint that stores an output; False: store the output by itself."""
         each = WaitingOutput(output)
         with self._lock:
             self._waiting.setdefault(place, []).append(each)
@@ -77,9 +77,9 @@ class WaitingWrites:
             self._remove(place, [each])
 
     def begin(self, place: Place, *ids: str | None) -> list[WaitingOutput]:
-        """A checkpoint is being stored: the next one cannot come before `end`.
+        """Begin to store a checkpoint: the next one cannot come before `end`.
 
-        Gives what waits of some checkpoints' tasks, to be settled by whoever stores it.
+        Returns the waiting outputs of some checkpoints' tasks, to be settled by the caller.
         """
         with self._lock:
             self._under_way[place] = self._under_way.get(place, 0) + 1
@@ -92,7 +92,7 @@ class WaitingWrites:
         return self._remove(place, some)
 
     def end(self, place: Place, taken: Iterable[WaitingOutput]) -> None:
-        """It is, or has failed; what it took and did not store is stored by itself."""
+        """End the storing of a checkpoint; outputs that were taken in vain are stored alone."""
         with self._lock:
             self._under_way[place] -= 1
             if not self._under_way[place]:
@@ -107,12 +107,12 @@ class WaitingWrites:
             each.settle(False)
 
     def _remove(self, place: Place, some: list[WaitingOutput]) -> list[WaitingOutput]:
-        """Gives those that were still waiting."""
+        """Remove outputs, and return those that were still waiting."""
         with self._lock:
             waiting = self._waiting.get(place, [])
-            found = [each for each in some if each in waiting]
-            for each in found:
+            removed = [each for each in some if each in waiting]
+            for each in removed:
                 waiting.remove(each)
             if not waiting:
                 self._waiting.pop(place, None)
-            return found
+            return removed

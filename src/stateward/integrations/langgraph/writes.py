@@ -1,30 +1,27 @@
 """Storing a checkpoint: one commit, in which a list that grew is stored by its new part.
 
-The checkpoints of a run, and what its tasks write, share a segment: each text is stored once there.
-This process takes what it has under way to be stored; where something else is, a commit is refused,
-and what it brings is stored by itself.
+The checkpoints of a run and the writes of its tasks share a segment, which has each text once.
+This process assumes that its pending commits succeed; a commit is refused if the stored state
+differs, and its contents are then stored by themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NoReturn
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
 from msgspec import Struct
 
-from stateward.codec import Limits, check_commit, decode, encode
+from stateward.codec import Limits, check_commit, encode
 from stateward.errors import StateConflictError
-from stateward.integrations.bridge import CLOCK, Plan
+from stateward.integrations.bridge import Plan
 from stateward.integrations.kept import langgraph_names as names
-from stateward.integrations.kept.langgraph_segments import (
-    CheckpointSegment,
-    ids_of,
-)
+from stateward.integrations.kept.langgraph_segments import CheckpointSegment
 from stateward.integrations.langgraph.checkpoint_draft import LARGE, Draft
+from stateward.integrations.langgraph.guards import LOST, is_in, not_dropped, refuse_put, stands
 from stateward.integrations.langgraph.reads import find, records_in
 from stateward.integrations.langgraph.records import (
-    CheckpointHead,
     CheckpointMemory,
     CheckpointRecord,
     GraphThread,
@@ -46,7 +43,6 @@ from stateward.ops import (
     DocumentAt,
     Duplicate,
     Fenced,
-    Head,
     Held,
     Lease,
     NotDroppedSince,
@@ -59,18 +55,18 @@ from stateward.ops import (
 from stateward.state.refusals import stored
 from stateward.world import World
 
-FULL = 4_000  # bytes of a segment that gets nothing more
-ENOUGH = 1_000  # bytes of a segment that gets no other run
+FULL = 4_000  # bytes from which on a segment is closed
+ENOUGH = 1_000  # bytes from which on a segment is closed to another run
 TRIES = 10
-LOST = "the next one was not stored"
-ELSEWHERE = ("id", "channel_versions", "channel_values")  # not in `CheckpointRecord.checkpoint`
+ELSEWHERE = ("id", "channel_versions", "channel_values")  # fields of `CheckpointRecord` itself
 TRIGGERS = ("branch:to:", "join:", "__start__", "__pregel_tasks")  # channels that start nodes
 
 OnConflict = Literal["raise", "fork"]
+TurnWrites = tuple[Acquire | Release, ...]
 
 
 class CheckpointWriter(Struct, frozen=True):
-    """What a saver was told once, for all its writes."""
+    """The settings of a saver that all its writes share."""
 
     memory: CheckpointMemory
     limits: Limits
@@ -79,10 +75,8 @@ class CheckpointWriter(Struct, frozen=True):
     retain: float | None
     turns: Turns
 
-    def turn_after(
-        self, thread: GraphThread, run: AgentRun | None, *, ends: bool
-    ) -> tuple[Acquire | Release, ...]:
-        """What becomes of a run's turn with something that it stores."""
+    def turn_after(self, thread: GraphThread, run: AgentRun | None, *, ends: bool) -> TurnWrites:
+        """Return the writes that begin or end a run's turn, to be joined to another commit."""
         if run is None or self.on_conflict == "fork" or thread.ns:
             return ()
         turn = self.turns.get(thread.entity, run)
@@ -92,6 +86,19 @@ class CheckpointWriter(Struct, frozen=True):
         if ends or self.turns.is_shared(thread.entity):
             return ()
         return (self.turns.acquire(thread.entity),)
+
+    def commit(
+        self,
+        thread: GraphThread,
+        writes: Iterable[Write],
+        checks: Iterable[Check],
+        reading: Iterable[str] = (),
+    ) -> Commit:
+        """Return a commit on a thread for its owner, kept as long as the saver says."""
+        op, owner = self.world.new_op(), thread.owner
+        return Commit(
+            thread.entity, op, tuple(writes), tuple(checks), owner, self.retain, tuple(reading)
+        )
 
 
 def put(
@@ -107,30 +114,18 @@ def put(
     fork: bool,
 ) -> Plan[None]:
     """Store a checkpoint that continues `parent`; with `fork` others may have continued it too."""
-    known = writer.memory.get(thread, parent or "")
-    if known is None and parent is not None:
-        known = yield from _learn(writer, thread, parent)
-    before = None if known is None else known.record
-    draft = Draft(writer.memory, thread, checkpoint["id"], serde)
-    versions = checkpoint["channel_versions"]
-    for channel, value in checkpoint["channel_values"].items():
-        old = None if before is None else before.values.get(channel)
-        version = versions.get(channel)
-        same = (
-            before is not None and version is not None and before.versions.get(channel) == version
-        )
-        if old is not None and same and channel not in new_versions:
-            draft.values[channel] = old
-        elif type(value) is list and value:
-            yield from draft.add_list(channel, value, old)
-        else:
-            draft.add_value(channel, value)
+    memory = writer.memory
+    before = memory.get(thread, parent or "")
+    if before is None and parent is not None and (yield from find(thread, parent, memory)):
+        before = memory.get(thread, parent)
+    draft = Draft(memory, thread, checkpoint["id"], serde)
+    yield from draft.add_all(checkpoint, None if before is None else before.record, new_versions)
     rest = {key: value for key, value in checkpoint.items() if key not in ELSEWHERE}
     record = CheckpointRecord(
         checkpoint["id"],
         thread.ns,
         parent,
-        dict(versions),
+        dict(checkpoint["channel_versions"]),
         to_json(rest, serde),
         to_json(dict(metadata), serde),
         draft.values,
@@ -139,14 +134,13 @@ def put(
     fork = fork or metadata.get("source") == "fork"
     ends = metadata.get("source") != "input" and not any(map(_goes_on, record.values))
     turn = writer.turn_after(thread, run, ends=ends)
-    waiting = writer.memory.waiting.begin(thread.place, record.id, parent)
+    waiting = memory.waiting.begin(thread.place, record.id, parent)
     try:
-        guard: Check | None = _head_check(writer, thread, known, fork)
-        if known is None and parent is not None:
-            guard = not_dropped(writer.memory, thread, parent, LOST)
-        granted = yield from _commit(
-            writer, thread, record, draft, known, metadata, turn, guard, fork, waiting
-        )
+        guard: Check | None = _head_check(writer, thread, before, fork)
+        if before is None and parent is not None:
+            guard = not_dropped(memory, thread, parent, LOST)
+        commit = CheckpointCommit(writer, thread, record, draft, before, metadata, fork, waiting)
+        granted = yield from commit.carry_out(turn, guard)
     except StateConflictError:  # the run is over, and has given nothing back
         if not any(isinstance(each, Release) for each in turn):
             turn = writer.turn_after(thread, run, ends=True)
@@ -154,137 +148,175 @@ def put(
             yield (Commit(thread.entity, writer.world.new_op(), turn),)
         raise
     finally:
-        writer.memory.waiting.end(thread.place, waiting)
+        memory.waiting.end(thread.place, waiting)
     if run is not None and granted is not None:
         writer.turns.taken(thread.entity, run, *granted)
-        if writer.turns.is_stopped(run):  # meanwhile
+        if writer.turns.is_stopped(run):  # changed meanwhile
             release = writer.turn_after(thread, run, ends=True)
             yield (Commit(thread.entity, writer.world.new_op(), release),)
 
 
 def _goes_on(channel: str) -> bool:
-    """Whether a channel that has a value makes a node run next."""
+    """Return whether a channel with a value makes a node run next."""
     return channel.startswith(TRIGGERS)
 
 
-def _learn(
-    writer: CheckpointWriter, thread: GraphThread, parent: str
-) -> Plan[KnownCheckpoint | None]:
-    """The parent is not one that this process remembers: ask for it."""
-    record = yield from find(thread, parent, writer.memory)
-    return None if record is None else writer.memory.get(thread, parent)
+class CheckpointCommit:
+    """The commit of one checkpoint, tried again where its segment or parent has changed."""
 
-
-def _commit(
-    writer: CheckpointWriter,
-    thread: GraphThread,
-    record: CheckpointRecord,
-    draft: Draft,
-    known: KnownCheckpoint | None,
-    metadata: Mapping[str, Any],
-    turn: tuple[Acquire | Release, ...],
-    guard: Check | None,
-    fork: bool,
-    waiting: Sequence[WaitingOutput],
-) -> Plan[tuple[Lease, float] | None]:
-    """Store it; gives the turn, if it was granted, and when it was asked for."""
-    memory = writer.memory
-    run = metadata.get("run_id")
-    if isinstance(run, str) and run and run != _run(known):
-        draft.puts[names.run(run)] = encode({"run_id": run}, "the run")
-    if record.parent is None:  # all that the thread ever had may have gone
-        memory.templates(thread).there.pop(thread.ns, None)
-    # What came early moves to the segment.
-    record.writes = memory.early(thread, record.id)
-    early = {names.write(thread.ns, record.id, each.task, each.number) for each in record.writes}
-    segment = memory.segment(thread)
-    if segment is None or fork or not _has_room(segment, record, metadata):
-        segment = CheckpointSegment(thread.ns, names.segment(record.id))
-    after = _parent_check(memory, thread, known)
-    along = _fitting([each.output for each in waiting], segment, record.id)
-    tries = 0
-    while True:
-        tries += 1
-        own = DocumentAt(names.checkpoints(thread.ns) + segment.first, segment.version)
-        parent = after if after is not None and after.name != own.name else None
-        puts = dict(draft.puts)
-        new = _drawn(memory, thread, record, segment, puts, along)
-        puts[own.name] = new.text
-        puts[thread.head] = encode(_head_of(record, new), "the head")
-        check_commit(sum(map(len, puts.values())), writer.limits)
-        writes: list[Write] = [Put(key, text) for key, text in puts.items()]
-        writes += [Delete(name) for name in sorted(early)]
-        writes.append(SetHead(retain=writer.retain or 0.0))  # a document alone does not restart it
-        commit = Commit(
-            thread.entity,
-            writer.world.new_op(),
-            (*writes, *turn),
-            (
-                *(check for check in (parent, own, guard) if check is not None),
-                *(check for each in along for check in each.is_new()),
-            ),
-            owner=thread.owner,
-            retain=writer.retain,
-            reading=tuple(check.name for check in (parent, own) if check is not None),
+    def __init__(
+        self,
+        writer: CheckpointWriter,
+        thread: GraphThread,
+        record: CheckpointRecord,
+        draft: Draft,
+        parent: KnownCheckpoint | None,
+        metadata: Mapping[str, Any],
+        fork: bool,
+        waiting: Sequence[WaitingOutput],
+    ) -> None:
+        self._writer, self._memory, self._thread = writer, writer.memory, thread
+        self._record, self._draft, self._waiting = record, draft, waiting
+        run = metadata.get("run_id")
+        if isinstance(run, str) and run and run != _run(parent):
+            draft.puts[names.run(run)] = encode({"run_id": run}, "the run")
+        if record.parent is None:  # everything in the thread may have been removed
+            self._memory.templates(thread).there.pop(thread.ns, None)
+        # Early writes move to the segment.
+        record.writes = self._memory.early(thread, record.id)
+        self._early = sorted(
+            {names.write(thread.ns, record.id, each.task, each.number) for each in record.writes}
         )
-        memory.write(thread, new)
-        asked = writer.world.monotonic()
-        try:
-            (outcome,) = yield (commit,)
-        except BaseException:
+        segment = self._memory.segment(thread)
+        if segment is None or fork or not _has_room(segment, record, metadata):
+            segment = self._new_segment()
+        self._segment = segment
+        stored_parent = None if parent is None else parent.record
+        self._parent = stored_parent and stands(self._memory, thread, stored_parent)
+        self._along = _fitting([each.output for each in waiting], segment, record.id)
+
+    def carry_out(self, turn: TurnWrites, guard: Check | None) -> Plan[tuple[Lease, float] | None]:
+        """Store the checkpoint; return a granted turn with the time of its request."""
+        memory, thread, record = self._memory, self._thread, self._record
+        tries = 0
+        while True:
+            tries += 1
+            own = DocumentAt(
+                names.checkpoints(thread.ns) + self._segment.first, self._segment.version
+            )
+            parent = self._parent if self._parent and self._parent.name != own.name else None
+            segment, commit = self._next(own, parent, guard, turn)
+            memory.write(thread, segment)
+            requested_at = self._writer.world.monotonic()
+            try:
+                (outcome,) = yield (commit,)
+            except BaseException:
+                memory.close_segment(thread, own.name)
+                raise
+            if isinstance(outcome, Applied | Duplicate):
+                break
             memory.close_segment(thread, own.name)
-            raise
-        if isinstance(outcome, Applied | Duplicate):
-            break
-        memory.close_segment(thread, own.name)
-        if isinstance(outcome, Fenced):  # the turn was lost, and nobody has used that
-            turn = ()
-        elif not isinstance(outcome, Conflict) or tries == TRIES:
-            break
-        elif along:  # they may be what it was refused for
-            along = []
-        elif outcome.failed == own and segment.ids:  # somebody else has changed it
-            segment = CheckpointSegment(thread.ns, names.segment(record.id))
-        elif outcome.failed == own and own.name in outcome.values:
-            now = outcome.values[own.name]
-            segment = yield from _put_again(memory, thread, record, own.name, now)
-        elif parent is not None and outcome.failed == parent and is_in(record.parent, outcome):
-            after = DocumentAt(parent.name, outcome.values[parent.name].version)
-        else:
-            break
-    if isinstance(outcome, Held):
-        raise StateConflictError(
-            f"another run has begun in the thread {thread.entity.id!r}; this checkpoint was not "
-            "stored: invoke the graph again",
-            expected=record.parent,
-            current=None,
-        )
-    if isinstance(outcome, Conflict):
-        memory.forget(thread, record.parent or "")
-        dropped = isinstance(outcome.failed, NotDroppedSince)
-        if record.parent is not None and (dropped or outcome.failed == parent):
-            memory.was_gone(thread, record.parent)
-        _refuse(thread, record, outcome)
-    applied = stored(outcome, thread.entity)
-    record.document, record.version = own.name, applied.documents[own.name]
-    if record.version != new.version:
-        memory.close_segment(thread, own.name)
-    memory.relied_on(thread, new)
-    for each in waiting:
-        each.settle(each.output in along)
-    memory.stored(thread, record, applied.documents[thread.head])
-    for channel, (part, items) in draft.lists.items():
-        memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
-    return None if applied.lease is None else (applied.lease, asked)
+            if isinstance(outcome, Fenced):  # the turn was lost, and no other run has taken it
+                turn = ()
+            elif not isinstance(outcome, Conflict) or tries == TRIES:
+                break
+            elif self._along:  # the writes along may be the reason for the refusal
+                self._along = []
+            elif outcome.failed == own and self._segment.ids:  # changed by another process
+                self._segment = self._new_segment()
+            elif outcome.failed == own and own.name in outcome.values:
+                self._segment = yield from self._put_again(own.name, outcome.values[own.name])
+            elif parent and outcome.failed == parent and is_in(record.parent, outcome):
+                self._parent = DocumentAt(parent.name, outcome.values[parent.name].version)
+            else:
+                break
+        if isinstance(outcome, Held):
+            raise StateConflictError(
+                f"another run has begun in the thread {thread.entity.id!r}; this checkpoint was "
+                "not stored: invoke the graph again",
+                expected=record.parent,
+                current=None,
+            )
+        if isinstance(outcome, Conflict):
+            memory.forget(thread, record.parent or "")
+            dropped = isinstance(outcome.failed, NotDroppedSince)
+            if record.parent is not None and (dropped or outcome.failed == parent):
+                memory.was_gone(thread, record.parent)
+            refuse_put(thread, record, outcome)
+        applied = stored(outcome, thread.entity)
+        self._remember(applied, own.name, segment)
+        return None if applied.lease is None else (applied.lease, requested_at)
+
+    def _new_segment(self) -> CheckpointSegment:
+        return CheckpointSegment(self._thread.ns, names.segment(self._record.id))
+
+    def _next(
+        self, own: DocumentAt, parent: DocumentAt | None, guard: Check | None, turn: TurnWrites
+    ) -> tuple[CheckpointSegment, Commit]:
+        """Return the segment with the checkpoint, and the commit that stores it."""
+        puts = dict(self._draft.puts)
+        segment = self._drawn(puts)
+        puts[own.name] = segment.text
+        puts[self._thread.head] = encode(_head_of(self._record, segment), "the head")
+        check_commit(sum(map(len, puts.values())), self._writer.limits)
+        writes: list[Write] = [Put(key, text) for key, text in puts.items()]
+        writes += [Delete(name) for name in self._early]
+        # A document alone does not restart the retention.
+        writes.append(SetHead(retain=self._writer.retain or 0.0))
+        documents = [check for check in (parent, own) if check is not None]
+        checks: list[Check] = [*documents, *(() if guard is None else (guard,))]
+        checks += [check for each in self._along for check in each.is_new()]
+        reading = (check.name for check in documents)
+        return segment, self._writer.commit(self._thread, (*writes, *turn), checks, reading)
+
+    def _drawn(self, puts: dict[str, str]) -> CheckpointSegment:
+        """Return the segment with the checkpoint; add templates that the thread lacks to `puts`."""
+        record, segment = self._record, self._segment
+        admitted = self._memory.templates(self._thread).admits(self._thread.ns, puts)
+        for channel in record.parts:
+            record.values[channel]["list"][3:] = [segment.first]
+        for output in self._along:
+            if output.id != record.id:
+                segment = with_output(segment, output, admitted)
+        segment = on_segment(segment, record, admitted)
+        for output in self._along:
+            if output.id == record.id:
+                segment = with_output(segment, output, admitted)
+        segment.version = self._segment.version + 1
+        return segment
+
+    def _put_again(self, name: str, value: Value) -> Plan[CheckpointSegment]:
+        """Return the segment that began with this checkpoint, without it; keep its writes."""
+        thread, record, segment = self._thread, self._record, self._new_segment()
+        there = self._memory.templates(thread).there
+        for other in (yield from records_in(thread, [(name, value)], self._memory)):
+            if other.id == record.id:
+                record.writes = [*other.writes, *record.writes]
+            else:
+                segment = on_segment(segment, other, lambda use: use.digest in there[thread.ns])
+        segment.version = value.version
+        return segment
+
+    def _remember(self, applied: Applied, document: str, segment: CheckpointSegment) -> None:
+        memory, thread, record = self._memory, self._thread, self._record
+        record.document, record.version = document, applied.documents[document]
+        if record.version != segment.version:
+            memory.close_segment(thread, document)
+        memory.relied_on(thread, segment)
+        for each in self._waiting:
+            each.settle(each.output in self._along)
+        memory.stored(thread, record, applied.documents[thread.head])
+        for channel, (part, items) in self._draft.lists.items():
+            memory.lists.put((thread.entity.id, thread.ns, channel), part, items)
 
 
 def _has_room(
     segment: CheckpointSegment, record: CheckpointRecord, metadata: Mapping[str, Any]
 ) -> bool:
-    """Whether a checkpoint follows the last one of a segment, and the segment may grow."""
+    """Return whether a checkpoint follows the last one of a segment that may grow."""
     most = ENOUGH if metadata.get("source") == "input" else FULL
     last = segment.ids[-1]
-    # Whoever looks for a checkpoint looks in the last segment that is not named after it.
+    # A reader looks for a checkpoint in the last segment whose name is not after its id.
     follows = last == record.parent and names.segment(last) <= names.segment(record.id)
     return follows and len(segment.text) < most
 
@@ -292,9 +324,9 @@ def _has_room(
 def _fitting(
     waiting: Sequence[TaskOutput], segment: CheckpointSegment, id: str
 ) -> list[TaskOutput]:
-    """What a checkpoint takes along: outputs of its own tasks, and of those before it there.
+    """Return the outputs to store with a checkpoint: its own, and those of others in its segment.
 
-    Of a task that has written before only what is new is stored, by itself.
+    New writes of a task that has written before are stored by themselves.
     """
     size, tasks, fitting = 0, set(segment.wrote), list[TaskOutput]()
     for each in waiting:
@@ -306,128 +338,22 @@ def _fitting(
     return fitting
 
 
-def _drawn(
-    memory: CheckpointMemory,
-    thread: GraphThread,
-    record: CheckpointRecord,
-    segment: CheckpointSegment,
-    puts: dict[str, str],
-    along: Sequence[TaskOutput],
-) -> CheckpointSegment:
-    """The segment with the checkpoint; templates that the thread lacks go into `puts`."""
-    admitted = memory.templates(thread).admits(thread.ns, puts)
-    for channel in record.parts:
-        record.values[channel]["list"][3:] = [segment.first]
-    new = segment
-    for output in along:
-        if output.id != record.id:
-            new = with_output(new, output, admitted)
-    new = on_segment(new, record, admitted)
-    for output in along:
-        if output.id == record.id:
-            new = with_output(new, output, admitted)
-    new.version = segment.version + 1
-    return new
-
-
 def _head_of(record: CheckpointRecord, segment: CheckpointSegment) -> Json:
     own = {"id": record.id}
     return own if segment.first == names.segment(record.id) else own | {"in": segment.first}
 
 
-def _put_again(
-    memory: CheckpointMemory,
-    thread: GraphThread,
-    record: CheckpointRecord,
-    name: str,
-    value: Value,
-) -> Plan[CheckpointSegment]:
-    """A segment that began with this very checkpoint, without it; its writes stay."""
-    segment = CheckpointSegment(thread.ns, names.segment(record.id))
-    known = memory.templates(thread)
-    for other in (yield from records_in(thread, [(name, value)], memory)):
-        if other.id == record.id:
-            record.writes = [*other.writes, *record.writes]
-        else:
-            segment = on_segment(segment, other, lambda use: use.digest in known.there[thread.ns])
-    segment.version = value.version
-    return segment
-
-
-def is_in(id: str | None, conflict: Conflict) -> bool:
-    """Whether a checkpoint is still in the document whose version was another one."""
-    assert isinstance(conflict.failed, DocumentAt)
-    now = conflict.values.get(conflict.failed.name)
-    return now is not None and id in ids_of(decode(now.json))
-
-
 def _run(known: KnownCheckpoint | None) -> Any:
-    """The run that put the parent: it is noted in the thread already."""
+    """Return the run that put the parent, which the thread has noted already."""
     metadata = None if known is None or known.record is None else known.record.metadata
     return metadata.get("run_id") if isinstance(metadata, dict) else None
-
-
-def _parent_check(
-    memory: CheckpointMemory, thread: GraphThread, known: KnownCheckpoint | None
-) -> DocumentAt | None:
-    """The parent is still there."""
-    if known is None or known.record is None:
-        return None
-    return stands(memory, thread, known.record)
-
-
-def stands(memory: CheckpointMemory, thread: GraphThread, record: CheckpointRecord) -> DocumentAt:
-    """The document of a checkpoint is as this process takes it to be by then."""
-    segment = memory.segment(thread)
-    if segment is not None and names.checkpoints(thread.ns) + segment.first == record.document:
-        return DocumentAt(record.document, segment.version)
-    return DocumentAt(record.document, record.version)
 
 
 def _head_check(
     writer: CheckpointWriter, thread: GraphThread, known: KnownCheckpoint | None, fork: bool
 ) -> DocumentAt | None:
-    """Unless a fork is meant, nobody has continued the parent."""
+    """Return the check that no other run has continued the parent, unless a fork is meant."""
     if known is None or fork or writer.on_conflict == "fork":
         return None
-    # Without a guard it was not the newest when it was looked up: no version can be right.
+    # Without a guard the parent was not the newest when read: no version can match.
     return DocumentAt(thread.head, -1 if known.guard is None else known.guard)
-
-
-def _refuse(thread: GraphThread, record: CheckpointRecord, conflict: Conflict) -> NoReturn:
-    failed = conflict.failed
-    if isinstance(failed, DocumentAt) and failed.name == thread.head:
-        now = CheckpointHead.of(conflict.values.get(thread.head))
-        raise StateConflictError(
-            f"the thread {thread.entity.id!r} was continued by another run: its newest "
-            f"checkpoint is {None if now is None else now.id!r}, and this continues "
-            f"{record.parent!r}; it was not stored: invoke the graph again, or keep both with "
-            "StatewardSaver(..., on_conflict='fork')",
-            expected=record.parent,
-            current=None if now is None else now.id,
-        )
-    raise gone(thread, record.parent, LOST)
-
-
-def not_dropped(
-    memory: CheckpointMemory, thread: GraphThread, id: str, lost: str
-) -> NotDroppedSince:
-    """For what belongs to a checkpoint that was just looked for, and is not there.
-
-    It may be on its way, or never have been brought here; but what was dropped does not come back.
-    """
-    dropped = (memory.head(thread) or Head()).dropped
-    made = names.ticks_of(id)
-    if made is not None and names.time_of(made).timestamp() <= dropped:
-        memory.was_gone(thread, id)
-        raise gone(thread, id, lost)
-    return NotDroppedSince(dropped + CLOCK)
-
-
-def gone(thread: GraphThread, id: str | None, lost: str) -> StateConflictError:
-    return StateConflictError(
-        f"the checkpoint {id!r} of the thread {thread.entity.id!r} is gone: the thread was "
-        f"deleted or pruned during this run; {lost}",
-        expected=id,
-        current=None,
-    )

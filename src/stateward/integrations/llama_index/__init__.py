@@ -6,14 +6,10 @@
 A key is a Stateward thread: every `ChatMessage` is one of its messages, kept as it was given.
 """
 
-from stateward.errors import InvalidInput
+from stateward.integrations.extras import extra
 
-try:
+with extra("llama-index", "StatewardChatStore needs LlamaIndex"):
     import llama_index.core as _llama_index  # noqa: F401 (only whether it is there)
-except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
-    raise InvalidInput(
-        "StatewardChatStore needs LlamaIndex; install it with: pip install 'stateward[llama-index]'"
-    ) from error
 
 from stateward.integrations.llama_index.chat_store import StatewardChatStore
 from stateward.integrations.llama_index.memory_store import StatewardMemoryStore

@@ -1,11 +1,11 @@
-"""A chat store: what LlamaIndex's buffers keep their messages in."""
+"""A chat store: the storage of LlamaIndex's chat buffers."""
 
 from __future__ import annotations
 
 from llama_index.core.llms import ChatMessage
 from llama_index.core.storage.chat_store import BaseChatStore
 
-from stateward.integrations.llama_index.chats import OnChats, as_given
+from stateward.integrations.llama_index.chats import OnChats, as_given, in_blocking_code
 
 
 class StatewardChatStore(OnChats, BaseChatStore):
@@ -19,15 +19,15 @@ class StatewardChatStore(OnChats, BaseChatStore):
 
     @classmethod
     def class_name(cls) -> str:
-        """The name that LlamaIndex knows it by."""
+        """Return the class name for LlamaIndex."""
         return "StatewardChatStore"
 
     async def aget_messages(self, key: str) -> list[ChatMessage]:
-        """The messages of a key, oldest first; none if there is no such key."""
+        """Return the messages of a key, oldest first; none for an unknown key."""
         return as_given(await self._chats.entries(key))
 
     async def aset_messages(self, key: str, messages: list[ChatMessage]) -> None:
-        """Put messages in the place of all that there are, in one commit."""
+        """Replace all messages in one commit."""
         await self._chats.replace(key, messages)
 
     async def async_add_message(self, key: str, message: ChatMessage) -> None:
@@ -35,20 +35,20 @@ class StatewardChatStore(OnChats, BaseChatStore):
         await self._chats.append(key, [message])
 
     async def adelete_messages(self, key: str) -> list[ChatMessage] | None:
-        """Remove a conversation, and return what it held; None if there was none."""
-        found = await self._chats.entries(key)
-        if not found and not await self._chats.exists(key):
+        """Remove a conversation, and return its messages; None if there was none."""
+        entries = await self._chats.entries(key)
+        if not entries and not await self._chats.exists(key):
             return None
         await self._chats.delete(key)
-        return as_given(found)
+        return as_given(entries)
 
     async def adelete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """Remove the message that stands there, counted from 0; None if there is none."""
+        """Remove the message at an index, counted from 0; None if there is none."""
         while True:
-            found = await self._chats.entries(key)
-            if not -len(found) <= idx < len(found):
+            entries = await self._chats.entries(key)
+            if not -len(entries) <= idx < len(entries):
                 return None
-            if removed := await self._chats.remove(key, [found[idx].version]):
+            if removed := await self._chats.remove(key, [entries[idx].version]):
                 return next(iter(as_given(removed)), None)
 
     async def adelete_last_message(self, key: str) -> ChatMessage | None:
@@ -59,33 +59,13 @@ class StatewardChatStore(OnChats, BaseChatStore):
         return None
 
     async def aget_keys(self) -> list[str]:
-        """The keys of the user, or all of the namespace, sorted."""
+        """Return the keys of the user, or all of the namespace, sorted."""
         return await self._chats.keys()
 
-    def get_messages(self, key: str) -> list[ChatMessage]:
-        """`aget_messages` from blocking code."""
-        return self._chats.run(self.aget_messages(key))
-
-    def set_messages(self, key: str, messages: list[ChatMessage]) -> None:
-        """`aset_messages` from blocking code."""
-        self._chats.run(self.aset_messages(key, messages))
-
-    def add_message(self, key: str, message: ChatMessage) -> None:
-        """`async_add_message` from blocking code."""
-        self._chats.run(self.async_add_message(key, message))
-
-    def delete_messages(self, key: str) -> list[ChatMessage] | None:
-        """`adelete_messages` from blocking code."""
-        return self._chats.run(self.adelete_messages(key))
-
-    def delete_message(self, key: str, idx: int) -> ChatMessage | None:
-        """`adelete_message` from blocking code."""
-        return self._chats.run(self.adelete_message(key, idx))
-
-    def delete_last_message(self, key: str) -> ChatMessage | None:
-        """`adelete_last_message` from blocking code."""
-        return self._chats.run(self.adelete_last_message(key))
-
-    def get_keys(self) -> list[str]:
-        """`aget_keys` from blocking code."""
-        return self._chats.run(self.aget_keys())
+    get_messages = in_blocking_code(aget_messages)
+    set_messages = in_blocking_code(aset_messages)
+    add_message = in_blocking_code(async_add_message)
+    delete_messages = in_blocking_code(adelete_messages)
+    delete_message = in_blocking_code(adelete_message)
+    delete_last_message = in_blocking_code(adelete_last_message)
+    get_keys = in_blocking_code(aget_keys)

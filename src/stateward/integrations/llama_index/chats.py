@@ -1,9 +1,10 @@
-"""Conversations by their keys, and which of their messages are archived."""
+"""Conversations by their keys, and the record of their archived messages."""
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import update_wrapper
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
 from llama_index.core.llms import ChatMessage
@@ -11,20 +12,22 @@ from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from stateward import sync
 from stateward.codec import Retention, decode, encode
-from stateward.integrations.bridge import OnAnyStore
+from stateward.integrations.adapter import OnAnyStore
 from stateward.ops import CommitsAt, Conflict, Head, Outcome, Put
-from stateward.options import UNSAID, Unsaid, Whose
+from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Change
 from stateward.shapes import translate
 from stateward.state.refusals import stored
 
 T = TypeVar("T")
+S = TypeVar("S", bound="OnChats")
+P = ParamSpec("P")
 
-ARCHIVED = "llama-index archived"  # the document that says which messages of a thread are
+ARCHIVED = "llama-index archived"  # the document that lists the archived messages of a thread
 
 
 class Chats(OnAnyStore):
-    """The conversations of a store by their keys, as both of LlamaIndex's interfaces need them."""
+    """The conversations of a store by their keys, for both of LlamaIndex's interfaces."""
 
     def __init__(self, store: Any, *, user: Whose = UNSAID, retain: Any = UNSAID) -> None:
         super().__init__(store)
@@ -33,13 +36,13 @@ class Chats(OnAnyStore):
 
     @staticmethod
     def _open(url: str | None, options: Mapping[str, Any]) -> Any:
-        return sync.open(url, **options)  # LlamaIndex calls from blocking code and from any loop
+        return sync.open(url, **options)  # LlamaIndex also calls from blocking code
 
     def thread(self, key: str) -> Any:
         return self._store.thread(key, user=self.user, retain=self._retain)
 
     def run(self, call: Coroutine[Any, Any, T]) -> T:
-        """Carry a method of LlamaIndex's out from blocking code."""
+        """Carry out a method of LlamaIndex from blocking code."""
         return self._block(call)
 
     def close_own(self) -> None:
@@ -51,12 +54,12 @@ class Chats(OnAnyStore):
         return [info.id async for info in self._each(listing)]
 
     async def entries(self, key: str, after: int = 0) -> list[Change]:
-        """The messages behind a place, with their numbers."""
+        """Return the messages after a place, with their numbers."""
         window = await self._call(self.thread(key).load, after=after, entries=True)
         return list(window.entries)
 
     async def append(self, key: str, messages: Sequence[ChatMessage]) -> int:
-        """The number of the last one; 0: they are kept on this machine for now."""
+        """Append messages, and return the number of the last one; 0: stored locally for now."""
         added = await self._call(self.thread(key).append, *map(as_stored, messages))
         version: int = added.version
         return version
@@ -67,7 +70,7 @@ class Chats(OnAnyStore):
         return version
 
     async def remove(self, key: str, numbers: Sequence[int]) -> list[Change]:
-        """Those of them that this call has removed."""
+        """Remove messages, and return those that this call has removed."""
         if not numbers:
             return []
         removed: list[Change] = await self._call(self.thread(key).edit, dict.fromkeys(numbers))
@@ -84,10 +87,10 @@ class Chats(OnAnyStore):
         window = await self._call(self.thread(key).load, last=1, exact=True, entries=True)
         return list(window.entries)
 
-    # --- which messages are archived ------------------------------------------------
+    # --- archived messages ------------------------------------------------
 
     async def of_status(self, key: str, status: MessageStatus | None) -> list[Change]:
-        """The messages of a status, or all. Of the active ones, no archived one is read."""
+        """Return the messages of a status, or all. Reading active ones skips the archived ones."""
         if status is None:
             return await self.entries(key)
         _, marks = await self._marks(key)
@@ -96,15 +99,15 @@ class Chats(OnAnyStore):
         return [each for each in await self.entries(key) if not marks.leave(each)]
 
     async def archive(self, key: str, count: int) -> list[Change]:
-        """Archive the oldest active ones; those that this call has archived."""
+        """Archive the oldest active messages, and return those that this call has archived."""
         while True:
             head, marks = await self._marks(key)
-            found = await self.entries(key, marks.upto)
-            active = [each for each in found if marks.leave(each)]
+            entries = await self.entries(key, marks.upto)
+            active = [each for each in entries if marks.leave(each)]
             chosen, rest = active[:count], active[count:]
             if not chosen:
                 return []
-            upto = rest[0].version - 1 if rest else found[-1].version
+            upto = rest[0].version - 1 if rest else entries[-1].version
             besides = [number for number in marks.besides if number > upto]
             outcome = await self._put(key, Archived(upto, besides), head)
             if not isinstance(outcome, Conflict):
@@ -123,7 +126,7 @@ class Chats(OnAnyStore):
                 return
 
     async def archive_all(self, key: str, upto: int) -> None:
-        """Archive what there is up to a number."""
+        """Archive all messages up to a number."""
         stored(await self._put(key, Archived(upto, [])), self.thread(key).handle.entity)
 
     async def _marks(self, key: str) -> tuple[Head, Archived]:
@@ -141,7 +144,7 @@ class Chats(OnAnyStore):
 
 
 class Archived(NamedTuple):
-    """Which messages are archived: all up to a number, and these besides."""
+    """The archived messages: all up to a number, and further ones."""
 
     upto: int
     besides: list[int]
@@ -151,7 +154,7 @@ class Archived(NamedTuple):
         return encode(self._asdict(), "what is archived")
 
     def leave(self, entry: Change) -> bool:
-        """Whether a message is still active."""
+        """Return whether a message is still active."""
         return entry.version > self.upto and entry.version not in self.besides
 
 
@@ -161,13 +164,13 @@ def as_stored(message: ChatMessage) -> dict[str, Any]:
 
 
 def as_given(changes: Sequence[Change]) -> list[ChatMessage]:
-    """LlamaIndex's messages; those of other frameworks are translated."""
+    """Return stored messages as LlamaIndex's; those of other frameworks are translated."""
     own = translate([change.message for change in changes], "llama-index").messages
     return [ChatMessage.model_validate(message) for message in own]
 
 
 class OnChats(BaseModel):
-    """What LlamaIndex's interfaces have in common here: a store, whose it is, and its end."""
+    """The common part of LlamaIndex's interfaces: a store with its owner and its end."""
 
     _chats: Chats = PrivateAttr()
 
@@ -175,8 +178,8 @@ class OnChats(BaseModel):
         self, store: Any, *, user: Whose = UNSAID, retain: Retention | Unsaid = UNSAID
     ) -> None:
         super().__init__()
-        given = isinstance(store, Chats)
-        self._chats = store if given else Chats(store, user=user, retain=retain)
+        is_chats = isinstance(store, Chats)
+        self._chats = store if is_chats else Chats(store, user=user, retain=retain)
 
     @classmethod
     def from_url(cls, url: str | None = None, **options: Any) -> Self:
@@ -186,3 +189,14 @@ class OnChats(BaseModel):
     def close(self) -> None:
         """Let go of a store that `from_url` opened; one that was passed in is left alone."""
         self._chats.close_own()
+
+
+def in_blocking_code(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], T]:
+    """Return the blocking version of an async method of LlamaIndex."""
+
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._chats.run(method(self, *args, **kwargs))
+
+    return update_wrapper(call, method)

@@ -1,4 +1,4 @@
-"""What LlamaIndex's `Memory` keeps its messages in, active and archived."""
+"""The storage of LlamaIndex's `Memory`: active and archived messages."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from stateward.integrations.llama_index.chats import OnChats, as_given
 
 
 class StatewardMemoryStore(OnChats, AsyncDBChatStore):
-    """What LlamaIndex's `Memory` keeps its messages in: `Memory.from_defaults(chat_store=…)`.
+    """The storage of LlamaIndex's `Memory`: `Memory.from_defaults(chat_store=…)`.
 
-    Messages that the memory archives stay in the thread; which ones they are is one of its
-    documents. For `Memory.put` and `Memory.get`, which are not async, pass a store of
-    `stateward.sync.open`. What holds if the store does not answer is as for `StatewardChatStore`.
+    Archived messages stay in the thread, which has a document that lists them. For the blocking
+    methods `Memory.put` and `Memory.get`, pass a store of `stateward.sync.open`. In an outage the
+    same holds as for `StatewardChatStore`.
     """
 
     @classmethod
     def class_name(cls) -> str:
-        """The name that LlamaIndex knows it by."""
+        """Return the class name for LlamaIndex."""
         return "StatewardMemoryStore"
 
     async def get_messages(
@@ -28,14 +28,14 @@ class StatewardMemoryStore(OnChats, AsyncDBChatStore):
         limit: int | None = None,
         offset: int | None = None,
     ) -> list[ChatMessage]:
-        """The messages of a status, oldest first, without the first `offset`, at most `limit`."""
-        found = (await self._chats.of_status(key, status))[offset or 0 :]
-        return as_given(found if limit is None else found[:limit])
+        """Return messages of a status, oldest first, from index `offset`, at most `limit`."""
+        entries = (await self._chats.of_status(key, status))[offset or 0 :]
+        return as_given(entries if limit is None else entries[:limit])
 
     async def count_messages(
         self, key: str, status: MessageStatus | None = MessageStatus.ACTIVE
     ) -> int:
-        """How many messages of a status there are."""
+        """Return the number of messages of a status."""
         return len(await self._chats.of_status(key, status))
 
     async def add_message(
@@ -56,7 +56,7 @@ class StatewardMemoryStore(OnChats, AsyncDBChatStore):
     async def set_messages(
         self, key: str, messages: list[ChatMessage], status: MessageStatus = MessageStatus.ACTIVE
     ) -> None:
-        """Put messages in the place of all that there are."""
+        """Replace all messages."""
         end = await self._chats.replace(key, messages)
         if status == MessageStatus.ARCHIVED and messages:
             await self._chats.archive_all(key, end)
@@ -71,13 +71,13 @@ class StatewardMemoryStore(OnChats, AsyncDBChatStore):
         if status is None:
             await self._chats.delete(key)
             return
-        found = await self._chats.of_status(key, status)
-        await self._chats.remove(key, [each.version for each in found])
+        entries = await self._chats.of_status(key, status)
+        await self._chats.remove(key, [each.version for each in entries])
 
     async def delete_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
         """Remove the oldest active messages, and return them."""
-        found = await self._chats.of_status(key, MessageStatus.ACTIVE)
-        oldest = [each.version for each in found[: max(n, 0)]]
+        entries = await self._chats.of_status(key, MessageStatus.ACTIVE)
+        oldest = [each.version for each in entries[: max(n, 0)]]
         return as_given(await self._chats.remove(key, oldest))
 
     async def archive_oldest_messages(self, key: str, n: int) -> list[ChatMessage]:
@@ -85,5 +85,5 @@ class StatewardMemoryStore(OnChats, AsyncDBChatStore):
         return as_given(await self._chats.archive(key, max(n, 0)))
 
     async def get_keys(self) -> list[str]:
-        """The keys of the user, or all of the namespace, sorted."""
+        """Return the keys of the user, or all of the namespace, sorted."""
         return await self._chats.keys()

@@ -7,20 +7,12 @@ A conversation is a Stateward thread: every `ModelMessage` is one of its message
 given. `StatewardConversationStore` is the framework's own interface to the same threads.
 """
 
-from stateward.errors import InvalidInput
+from stateward.integrations.extras import extra
 
-try:
+with extra("pydantic-ai", "StatewardConversation needs Pydantic AI"):
     import pydantic_ai as _pydantic_ai  # noqa: F401 (only whether it is there)
-except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
-    raise InvalidInput(
-        "StatewardConversation needs Pydantic AI; install it with: "
-        "pip install 'stateward[pydantic-ai]'"
-    ) from error
 
-from stateward.integrations.pydantic_ai.conversation import (
-    ConversationTurn,
-    StatewardConversation,
-)
+from stateward.integrations.pydantic_ai.conversation import ConversationTurn, StatewardConversation
 from stateward.integrations.pydantic_ai.store import StatewardConversationStore
 
 __all__ = ["ConversationTurn", "StatewardConversation", "StatewardConversationStore"]

@@ -1,19 +1,17 @@
-"""A conversation of Pydantic AI: its history, its runs, and whose turn it is."""
+"""A conversation of Pydantic AI: its history, its runs, and its turn."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, Unpack
 
 from pydantic_ai.agent import AbstractAgent, AgentRunResult
 from pydantic_ai.messages import ModelMessage
 
 from stateward.codec import Retention, check_span, decode
-from stateward.context.compaction import Compaction
-from stateward.context.tokens import Count
 from stateward.errors import InvalidInput, StoreUnavailable
-from stateward.integrations.bridge import OnAnyStore, check_conflict, window_options
+from stateward.integrations.adapter import OnAnyStore
 from stateward.integrations.pydantic_ai.messages import (
     Added,
     as_given,
@@ -22,27 +20,29 @@ from stateward.integrations.pydantic_ai.messages import (
     system_request,
 )
 from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns, begin
+from stateward.integrations.window_options import WindowOptions, check_conflict, checked_window
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import Check, Duplicate, Fenced, Log, LogAt
-from stateward.options import UNSAID, Unsaid, Whose
-from stateward.records import Appended, Cursor, Window
+from stateward.owner import UNSAID, Unsaid, Whose
+from stateward.records import Appended, Cursor
 from stateward.state.refusals import stored
+from stateward.state.window_record import Window
 
 T = TypeVar("T")
 
 
 class ConversationTurn:
-    """One run of a conversation: the history it begins with, and where its messages go."""
+    """One run of a conversation: its first history, and the place of its messages."""
 
     def __init__(self, conversation: StatewardConversation) -> None:
         self.history: list[ModelMessage] = []
         self._conversation = conversation
-        self._window: Window | None = None  # what `history` was read as
-        self._at: Cursor | None = None  # behind what its messages belong
+        self._window: Window | None = None  # the window that `history` was read as
+        self._at: Cursor | None = None  # the cursor after which its messages belong
 
     @property
     def run(self) -> AgentRun:
-        """What it is to whoever waits for it."""
+        """Return the run in the form that identifies the holder of a turn."""
         return AgentRun(self, self)
 
     async def add(self, result: Added, *, key: str | None = None) -> Appended:
@@ -75,24 +75,20 @@ class StatewardConversation(OnAnyStore):
         conversation_id: str,
         *,
         user: Whose = UNSAID,
-        last: int | None = None,
-        turns: int | None = None,
-        max_tokens: int | None = None,
-        count: Count | None = None,
-        summarize: Compaction | None = None,
         conflict: Literal["raise", "append"] = "raise",
         wait: float | None = WAIT,
         retain: Retention | Unsaid = UNSAID,
+        **window: Unpack[WindowOptions],
     ) -> None:
         self._conflict = check_conflict(conflict)
-        self._bounds = window_options(last, turns, max_tokens, count, summarize)
+        self._bounds = checked_window(**window)
         super().__init__(store)
         self.conversation_id = conversation_id
         self._thread = self._store.thread(conversation_id, user=user, retain=retain)
         self._handle = self._thread.handle
         self._wait = None if wait is None else check_span(wait, "wait")
         self._turns = Turns.of(self._handle.scope)
-        self._own = ConversationTurn(self)  # of `history` and `add`, which wait for no one
+        self._own = ConversationTurn(self)  # the turn of `history` and `add`, which do not wait
 
     # --- whole runs -----------------------------------------------------------------
 
@@ -113,7 +109,7 @@ class StatewardConversation(OnAnyStore):
     def run_sync(
         self, agent: AbstractAgent[Any, T], user_prompt: Any = None, **options: Any
     ) -> AgentRunResult[T]:
-        """The same from blocking code, over a store of `stateward.sync.open`."""
+        """`run` from blocking code, over a store of `stateward.sync.open`."""
         turn = ConversationTurn(self)
         try:
             self._block(self._begin(turn))
@@ -126,7 +122,7 @@ class StatewardConversation(OnAnyStore):
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[ConversationTurn]:
-        """A run of your own, e.g. a streamed one, that has the conversation to itself.
+        """Hold the conversation for a run of your own, e.g. a streamed one.
 
         `async with conversation.turn() as turn`: run the agent with `turn.history`, and
         `await turn.add(result)` when it is at its end. Others wait as they do for `run`.
@@ -140,10 +136,10 @@ class StatewardConversation(OnAnyStore):
             await self._end(turn)
 
     def _options(self, turn: ConversationTurn, options: dict[str, Any]) -> dict[str, Any]:
-        if given := options.keys() & {"message_history", "conversation"}:
+        if reserved := options.keys() & {"message_history", "conversation"}:
             raise InvalidInput(
-                f"{', '.join(sorted(given))}: the history comes from the store here; to run with "
-                "another one, call agent.run yourself, and then conversation.add(result)"
+                f"{', '.join(sorted(reserved))}: the history comes from the store here; to run "
+                "with another one, call agent.run yourself, and then conversation.add(result)"
             )
         own = {"message_history": turn.history, "conversation_id": self.conversation_id}
         return own | options
@@ -165,18 +161,18 @@ class StatewardConversation(OnAnyStore):
     async def _end(self, turn: ConversationTurn) -> None:
         held = self._turns.get(self._handle.entity, turn.run)
         if held is not None:
-            with suppress(StoreUnavailable):  # then it ends by itself
+            with suppress(StoreUnavailable):  # then the turn ends by itself
                 await self._give_turn_back(self._handle, held)
 
     # --- parts of a run -------------------------------------------------------------
 
     async def history(self) -> list[ModelMessage]:
-        """The messages so far, oldest first, for `agent.run(…, message_history=…)`."""
+        """Return the messages so far, oldest first, for `agent.run(…, message_history=…)`."""
         await self._read(self._own)
         return self._own.history
 
     async def add(self, result: Added, *, key: str | None = None) -> Appended:
-        """Add what a run has added to the history: adjacent, all or none.
+        """Add the messages of a run to the history: adjacent, all or none.
 
         `result` is what `run`, `run_sync`, `run_stream` or `iter` gave, when it is at its end; or
         messages. Adding the same run again is a `duplicate`; other messages under its run id, or
@@ -211,13 +207,13 @@ class StatewardConversation(OnAnyStore):
         checks: tuple[Check, ...] = ()
         if turn._at is not None and self._conflict == "raise":
             checks = (LogAt(turn._at.version, turn._at.stamp),)
-        held = self._turns.get(handle.entity, turn.run)
-        release = () if held is None else (held.release,)
-        # Without the store no one can tell whether someone else wrote: what was said is kept all
-        # the same, and the key keeps it from being stored twice.
+        own_turn = self._turns.get(handle.entity, turn.run)
+        release = () if own_turn is None else (own_turn.release,)
+        # Without the store a conflict cannot be detected: the messages are spilled in any case,
+        # and the key keeps them from being stored twice.
         saw = {"keep": True, "saw": turn._window}
         outcome = await self._call(handle.append, messages, key, checks, release, **saw)
-        if release and isinstance(outcome, Fenced):  # the turn was lost, and no one has used that
+        if release and isinstance(outcome, Fenced):  # the turn was lost and is free
             outcome = await self._call(handle.append, messages, key, checks, **saw)
         if isinstance(outcome, Suppressed):
             turn._at = turn._window = None
@@ -226,7 +222,7 @@ class StatewardConversation(OnAnyStore):
         again = isinstance(outcome, Duplicate) and not outcome.own
         cursor = Cursor(applied.version, applied.stamp)
         if not again:
-            if held is not None:
-                self._turns.end(held)
+            if own_turn is not None:
+                self._turns.end(own_turn)
             turn._at, turn._window = (None if turn._at is None else cursor), None
         return Appended("duplicate" if again else "stored", applied.version, cursor)

@@ -29,13 +29,13 @@ Added = Ended | Sequence[ModelMessage]
 
 
 def as_stored(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
-    """Messages as JSON objects."""
+    """Return messages as JSON objects."""
     dumped: list[dict[str, Any]] = ModelMessagesTypeAdapter.dump_python(list(messages), mode="json")
     return dumped
 
 
 def as_given(messages: Sequence[dict[str, Any]], thread: str) -> list[ModelMessage]:
-    """The framework's messages; those of other frameworks are translated."""
+    """Return stored messages as the framework's; those of other frameworks are translated."""
     own = translate(messages, "pydantic-ai").messages
     text = f"[{','.join(encode(message, 'a message') for message in own)}]"
     try:
@@ -48,9 +48,9 @@ def as_given(messages: Sequence[dict[str, Any]], thread: str) -> list[ModelMessa
 
 
 def system_request(first: Sequence[ModelMessage], summary: str | None) -> list[ModelMessage]:
-    """What stands for messages that a window leaves out: the system prompt, and their summary.
+    """Return a request for messages that a window leaves out: system prompt and summary.
 
-    The framework makes no system prompt of its own where it is given a history.
+    The framework adds no system prompt of its own to a history.
     """
     parts = [
         part
@@ -65,7 +65,7 @@ def system_request(first: Sequence[ModelMessage], summary: str | None) -> list[M
 
 
 def new_messages(result: Added) -> Sequence[ModelMessage]:
-    """What a run has added; one that is not at its end raises `InvalidInput`."""
+    """Return the messages that a run has added; raises `InvalidInput` before its end."""
     if isinstance(result, Sequence):
         return result
     ended = True

@@ -1,4 +1,4 @@
-"""What is kept of a conversation besides its messages: usage, what it waits for, its revision."""
+"""The record of a conversation besides its messages: usage, pending tools, revision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RECORDS = TypeAdapter(ConversationRecord)
 
 
 def record_of(id: str, fetched: Fetched) -> ConversationRecord | None:
-    """The record of a thread with its newest message; of what others wrote, one made for it."""
+    """Return the record of a thread; make one for the newest message of another framework."""
     head, value = fetched.head, fetched.documents.get(RECORD)
     if value is None and not head.live:
         return None
@@ -34,7 +34,7 @@ def record_of(id: str, fetched: Fetched) -> ConversationRecord | None:
 
 
 def unchanged(fetched: Fetched) -> tuple[Check, ...]:
-    """Nobody has added to the thread, or saved it, since it was read."""
+    """Return the checks that the thread is unchanged since it was read."""
     head, value = fetched.head, fetched.documents.get(RECORD)
     if not head.exists:
         return (Absent(),)

@@ -1,7 +1,7 @@
-"""The interface that Pydantic AI has for stores of conversations, over Stateward's threads.
+"""Pydantic AI's interface for stores of conversations, over Stateward's threads.
 
-A thread's log is the history of its conversation. What a conversation has left by branching off is
-a document beside it, and so is the record: usage, the tools it waits for, its revision. A fork is
+A thread's log is the history of its conversation. A branch that a conversation has left is a
+document beside the log, and so is the record: usage, pending tools, revision. A fork is
 its own thread.
 """
 
@@ -20,7 +20,7 @@ from pydantic_ai.conversation_store import (
 
 from stateward.codec import Retention, encode
 from stateward.context.compaction import SUMMARY
-from stateward.integrations.bridge import OnAnyStore
+from stateward.integrations.adapter import OnAnyStore
 from stateward.integrations.pydantic_ai.branches import (
     ENTRY,
     Kept,
@@ -32,6 +32,7 @@ from stateward.integrations.pydantic_ai.branches import (
 )
 from stateward.integrations.pydantic_ai.messages import as_given
 from stateward.integrations.pydantic_ai.records import RECORD, RECORDS, record_of, unchanged
+from stateward.integrations.recent import Recent
 from stateward.kinds import FORK, THREAD
 from stateward.ops import (
     Append,
@@ -47,7 +48,7 @@ from stateward.ops import (
     Put,
     Write,
 )
-from stateward.options import UNSAID, Unsaid
+from stateward.owner import UNSAID, Unsaid
 from stateward.state.edits import EDITS
 from stateward.state.forks import RETAIN
 from stateward.state.refusals import stored
@@ -69,7 +70,7 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
     def __init__(self, store: Any, *, retain: Retention | Unsaid = UNSAID) -> None:
         super().__init__(store)
         self._retain = retain
-        self._known: dict[str, str] = {}  # in which conversation an entry was seen
+        self._known: Recent[str, str] = Recent(KNOWN)  # entry → the conversation that has it
 
     def _thread(self, id: str, scope: str | None = None) -> Any:
         user: Any = UNSAID if scope is None else scope
@@ -78,27 +79,27 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
     # --- records --------------------------------------------------------------------
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
-        """The record of a conversation, or None. A thread without one gets one of its messages."""
+        """Return the record of a conversation, or None. A missing one is made from the messages."""
         return self._record(conversation_id, await self._fetch(conversation_id))
 
     async def read_records(
         self, *, scope: str | None = None, limit: int | None = None
     ) -> Sequence[ConversationRecord]:
-        """Records, newest first, of one user or of all."""
-        found: list[ConversationRecord] = []
+        """Return records, newest first, of one user or of all."""
+        records: list[ConversationRecord] = []
         threads = self._thread("any").handle.scope
         recent = List(threads.namespace, THREAD, scope, recent=True, documents=(RECORD,))
         async for page in self._each(threads.pages(recent)):
             for each in page.entities:
                 value, id = each.documents.get(RECORD), each.entity.id
                 if value is not None and value.log == each.head.version:
-                    found.append(self._of(id, RECORDS.validate_json(value.json), each.head))
+                    records.append(self._of(id, RECORDS.validate_json(value.json), each.head))
                 elif (record := await self.read_record(id)) is not None:
-                    found.append(record)
-            if limit is not None and len(found) >= limit:
+                    records.append(record)
+            if limit is not None and len(records) >= limit:
                 break
-        found.sort(key=lambda record: record.updated_at, reverse=True)
-        return found[:limit]
+        records.sort(key=lambda record: record.updated_at, reverse=True)
+        return records[:limit]
 
     async def write_record(
         self,
@@ -116,7 +117,7 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
         writes: list[Write] = []
         allowed: tuple[Check, ...] = ()
         try:
-            if before is None and keep is not None:  # a fork: it gets what it begins with
+            if before is None and keep is not None:  # a fork begins with copies
                 allowed = await self._announced(record)
                 added = kept_as(await self.read_history(keep)) + added
             elif before is not None and keep != before.head_id:
@@ -147,7 +148,7 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
         await self._commit(conversation_id, None, [Drop()], fetched)
 
     async def _fetch(self, id: str, *, whole: bool = False) -> Fetched:
-        """A conversation's head and newest message, and what is kept beside it."""
+        """Fetch a conversation's head, newest message and documents."""
         handle, newest = self._thread(id).handle, Log(last=1, details=True)
         beside = (RECORD, EDITS, SUMMARY)
         fetched: Fetched = await self._call(handle.fetch, newest, beside, all_documents=whole)
@@ -166,8 +167,6 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
         for entry in (record.head_id, *record.branches):
             if entry is not None:
                 self._known[entry] = id
-        while len(self._known) > KNOWN:
-            del self._known[next(iter(self._known))]
 
     def _checked(
         self, id: str, fetched: Fetched, expected: str | None
@@ -178,12 +177,7 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
         return record
 
     async def _commit(
-        self,
-        id: str,
-        scope: str | None,
-        writes: list[Write],
-        fetched: Fetched,
-        *allowed: Check,
+        self, id: str, scope: str | None, writes: list[Write], fetched: Fetched, *allowed: Check
     ) -> int:
         handle = self._thread(id, scope).handle
         outcome = await self._call(handle.commit, tuple(writes), (*unchanged(fetched), *allowed))
@@ -192,7 +186,7 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
         return stored(outcome, handle.entity).version
 
     async def _announced(self, record: ConversationRecord) -> tuple[Check, ...]:
-        """Record what is about to be copied: erasing the user forbids it. See `forks`."""
+        """Announce a copy, which an erasure of the user then prevents: see `forks`."""
         if record.scope is None:
             return ()
         handle = self._thread(record.conversation_id, record.scope).handle
@@ -204,13 +198,13 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
     # --- entries --------------------------------------------------------------------
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
-        """One entry. Of a conversation that was not read here before, all are looked at for it."""
+        """Return one entry; one not read here before is searched for in all conversations."""
         return (await self.read_history(entry_id))[-1]
 
     async def read_history(
         self, head_id: str | None, *, limit: int | None = None
     ) -> list[ConversationEntry]:
-        """The entries up to one of them, or the last of these; `LookupError` if it is gone."""
+        """Return the entries up to one of them, or their last part; `LookupError` if it is gone."""
         if head_id is None or limit == 0:
             return []
         id = await self._home(head_id)
@@ -220,7 +214,7 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
             log = line_to(head_id, log, await self._fetch(id, whole=True))
         messages = as_given([message for _, message in log], id)
         ids = [entry for entry, _ in log]
-        if len(messages) != len(ids):  # of another framework, and divided in another way
+        if len(messages) != len(ids):  # a message of another framework, divided in another way
             ids = [*(f"{n} of {id}, translated" for n in range(1, len(messages))), head_id]
         entries = [
             ConversationEntry(id=entry, parent_id=parent, message=message)
@@ -229,18 +223,18 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
         return entries if limit is None else entries[-limit:]
 
     async def _home(self, entry: str) -> str:
-        """The conversation that has an entry."""
+        """Return the conversation that has an entry."""
         if entry not in self._known:
             for record in await self.read_records():
                 id = record.conversation_id
-                log = [kept for _, kept in await self._log(id)]
+                log = [logged for _, logged in await self._log(id)]
                 if entry in linked(log, await self._fetch(id, whole=True)):
                     self._known[entry] = id
                     break
         return self._known[entry]
 
     async def _log(self, id: str, limit: int | None = None) -> list[tuple[int, Kept]]:
-        """The entries of the history by their numbers; one more than asked for: its parent."""
+        """Return entries of the history by their numbers, and one more: the parent."""
         bounds = {} if limit is None else {"last": limit + 1, "exact": True}
         window = await self._call(self._thread(id).load, entries=True, **bounds)
         return [

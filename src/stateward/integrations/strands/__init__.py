@@ -13,14 +13,10 @@ Strands calls repositories from blocking code, so all take a store of `stateward
 
 from __future__ import annotations
 
-from stateward.errors import InvalidInput
+from stateward.integrations.extras import extra
 
-try:
+with extra("strands", "this adapter needs Strands Agents"):
     import strands  # noqa: F401
-except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
-    raise InvalidInput(
-        "this adapter needs Strands Agents; install it with: pip install 'stateward[strands]'"
-    ) from error
 
 from stateward.integrations.strands.manager import StatewardSessionManager
 from stateward.integrations.strands.sessions import StatewardSessionRepository

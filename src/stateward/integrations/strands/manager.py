@@ -11,20 +11,20 @@ from strands.session import RepositorySessionManager
 
 from stateward import sync
 from stateward.codec import Retention, check_span
-from stateward.integrations.bridge import OnBlockingStore
+from stateward.integrations.adapter import OnBlockingStore
 from stateward.integrations.strands.sessions import StatewardSessionRepository
 from stateward.integrations.turns import TTL, WAIT, AgentRun, Turns, begin
 from stateward.ops import Commit
-from stateward.options import UNSAID, Unsaid, Whose
+from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.sync.state.handle import Handle
 
 
 class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
-    """Keeps the agents of one session: `Agent(session_manager=StatewardSessionManager(store, id))`.
+    """The manager of one session: `Agent(session_manager=StatewardSessionManager(store, id))`.
 
     An invocation has the session to itself; another one waits for it, for up to `wait` seconds
-    (None: as long as it takes), and then raises `LeaseHeld`. It begins with what is stored by then,
-    whatever the agent knew before. What holds for messages and state is said by
+    (None: as long as it takes), and then raises `LeaseHeld`. It begins with the state
+    stored by then, not with that of the agent. Messages and state are stored as by
     `StatewardSessionRepository`. Making one asks the store for the session, and creates it.
     """
 
@@ -51,14 +51,14 @@ class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
         return self._handle
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
-        """Take the turn before anything is read or stored, and give it back after everything."""
-        registry.add_callback(AfterInvocationEvent, self._end)  # these are called last to first
+        """Take the turn before all reads and writes, and give the turn back after them."""
+        registry.add_callback(AfterInvocationEvent, self._end)  # called last to first
         super().register_hooks(registry, **kwargs)
         registry.add_callback(BeforeInvocationEvent, self._begin)
 
     async def _begin(self, event: BeforeInvocationEvent) -> None:
         id = event.agent.agent_id
-        # An agent that is invoked again has ended before, e.g. where a hook failed: no one tells.
+        # An earlier invocation of the agent is over, even if a failed hook did not report the end.
         alone = self._invoked <= {id} and not self._turns.is_shared(self._handle.entity)
         if alone and self._turns.get(self._handle.entity, AgentRun(self, self)) is None:
             await asyncio.to_thread(self._take_turn)
@@ -83,7 +83,7 @@ class StatewardSessionManager(OnBlockingStore, RepositorySessionManager):
         self._turns.taken(handle.entity, AgentRun(self, self), *granted)
 
     def _give_turn_back(self) -> None:
-        """If it was lost, others have it already."""
+        """Give the turn back; a lost one belongs to another run already."""
         turn = self._turns.get(self._handle.entity, AgentRun(self, self))
         if turn is not None:
             scope = self._handle.scope

@@ -1,4 +1,4 @@
-"""Messages of Strands as a thread holds them."""
+"""Messages of Strands as a thread stores them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from stateward.shapes import translate
 
 
 def as_message(agent_id: str, message: SessionMessage) -> dict[str, Any]:
-    """A message as the model sees it, with what Strands keeps beside it in `strands`."""
-    kept = json.loads(plain_json(message.to_dict()))
-    shown = kept["message"] if kept["redact_message"] is None else kept["redact_message"]
-    beside = {"agent": agent_id, **kept}
-    if kept["redact_message"] is None:
+    """Return a message as the model sees it, with Strands' own fields in `strands`."""
+    fields = json.loads(plain_json(message.to_dict()))
+    shown = fields["message"] if fields["redact_message"] is None else fields["redact_message"]
+    beside = {"agent": agent_id, **fields}
+    if fields["redact_message"] is None:
         del beside["message"]
     else:
         del beside["redact_message"]
@@ -26,7 +26,7 @@ def as_message(agent_id: str, message: SessionMessage) -> dict[str, Any]:
 
 
 def as_session_message(message: dict[str, Any]) -> SessionMessage:
-    """The way back."""
+    """Return a stored message as one of a Strands session."""
     shown = {name: value for name, value in message.items() if name != "strands"}
     beside = message["strands"]
     if "redact_message" in beside:
@@ -35,28 +35,29 @@ def as_session_message(message: dict[str, Any]) -> SessionMessage:
 
 
 def of_agent(messages: Sequence[dict[str, Any]], agent_id: str) -> list[SessionMessage]:
-    """An agent's messages as they stand in a thread, and what other frameworks have added there.
+    """Return an agent's messages in a thread, and the messages of other frameworks.
 
-    The latter have the index of the agent's message before them, after which they sort.
+    A message of another framework has the index of the agent's preceding message.
     """
-    found: list[SessionMessage] = []
+    session_messages: list[SessionMessage] = []
     index = -1
     for own, run in groupby(messages, lambda message: "strands" in message):
         if own:
-            found += (as_session_message(each) for each in run if agent_of(each) == agent_id)
-            index = max((index, *(message.message_id for message in found)))
+            own_messages = (each for each in run if agent_of(each) == agent_id)
+            session_messages += map(as_session_message, own_messages)
+            index = max((index, *(message.message_id for message in session_messages)))
         else:
-            told: list[Any] = translate(list(run), "bedrock").messages
-            found += (SessionMessage(message, index) for message in told)
-    return found
+            translated: list[Any] = translate(list(run), "bedrock").messages
+            session_messages += (SessionMessage(message, index) for message in translated)
+    return session_messages
 
 
 def agent_of(message: dict[str, Any]) -> str | None:
-    """Whose message it is; None: not one of Strands."""
+    """Return the id of a message's agent; None: not a message of Strands."""
     beside = message.get("strands")
     return beside.get("agent") if isinstance(beside, dict) else None
 
 
 def plain_json(value: Any) -> str:
-    """The JSON text of what Strands serialises: its enumerations are text."""
+    """Return the JSON text of Strands' data, with enumerations as text."""
     return encode(json.loads(json.dumps(value)), "the state of the agent")

@@ -11,7 +11,7 @@ from strands.types.session import Session, SessionAgent, SessionMessage
 from stateward import sync
 from stateward.codec import Retention, check_commit, decode
 from stateward.errors import StateConflictError, StatewardError, StoreUnavailable
-from stateward.integrations.bridge import OnBlockingStore
+from stateward.integrations.adapter import OnBlockingStore
 from stateward.integrations.kept.strands import SESSION, STATUS
 from stateward.integrations.strands.messages import (
     agent_of,
@@ -37,7 +37,7 @@ from stateward.ops import (
     Value,
     Write,
 )
-from stateward.options import UNSAID, Unsaid, Whose
+from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
 from stateward.sync.state.handle import Handle
@@ -45,11 +45,11 @@ from stateward.sync.state.threads import Thread
 
 OPEN = StatusIn((STATUS,))
 NO_SESSION = StatusIn(("",))
-PAGE = 200  # messages that are looked at together
+PAGE = 200  # messages that are read together
 
 
 class SeenDocument(NamedTuple):
-    """A document as this repository knows it."""
+    """The last known state of a document."""
 
     version: int
     stamp: str | None
@@ -57,12 +57,11 @@ class SeenDocument(NamedTuple):
 
 
 class StatewardSessionRepository(OnBlockingStore, SessionRepository):
-    """Sessions of Strands in a store. Make one for each session manager: it costs nothing.
+    """Sessions of Strands in a store. Make one repository for each session manager.
 
-    It remembers how far it has read. What another replica has written since is never
-    overwritten, and nothing is added after it: that raises `SessionException`, caused by
-    `StateConflictError`. A message that cannot be stored because the store does not answer is kept
-    locally, as the store's policy says; everything else raises `StoreUnavailable` then.
+    A repository remembers how far it has read. A write over, or after, a later write of another
+    replica raises `SessionException`, caused by `StateConflictError`. In an outage of the store
+    a message is kept locally, as the store's policy says; all else raises `StoreUnavailable`.
     """
 
     def __init__(
@@ -71,14 +70,14 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         super().__init__(store)
         self._user = user
         self._retain = retain
-        self._read: dict[tuple[str, str], Cursor] = {}  # by session and agent
-        self._documents: dict[tuple[str, str], SeenDocument] = {}  # by session and name
+        self._read: dict[tuple[str, str], Cursor] = {}  # ends of the logs, by session and agent
+        self._documents: dict[tuple[str, str], SeenDocument] = {}  # documents by session and name
 
     def _thread(self, session_id: str) -> Thread:
         return self._store.thread(session_id, user=self._user, retain=self._retain)
 
     def _handle(self, session_id: str) -> Handle:
-        """The thread that a session is."""
+        """Return the handle of a session's thread."""
         return self._thread(session_id).handle
 
     def _commit(
@@ -87,7 +86,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         return self._checked(session_id, self._handle(session_id).commit(writes, checks))
 
     def _checked(self, session_id: str, outcome: Outcome) -> Outcome:
-        """What a commit on a session gave; a session that does not exist raises."""
+        """Return the outcome of a commit on a session; a session that does not exist raises."""
         if isinstance(outcome, Conflict) and outcome.failed == OPEN:
             raise SessionException(f"Session {session_id} does not exist")
         return outcome
@@ -97,7 +96,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     def create_session(self, session: Session, **kwargs: Any) -> Session:
         """Create a session; one that exists raises. Of another framework's thread, it is made one.
 
-        What was said in that thread is the beginning of the conversation.
+        The messages of that thread are the beginning of the conversation.
         """
         put = Put(SESSION, plain_json(session.to_dict()))
         (status,) = OPEN.statuses
@@ -108,16 +107,16 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         return session
 
     def read_session(self, session_id: str, **kwargs: Any) -> Session | None:
-        """The session, or None."""
+        """Return the session, or None."""
         value = self._document(session_id, SESSION)
         return None if value is None else Session.from_dict(decode(value.json))
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Remove a session with its agents and messages; one that does not exist raises."""
         stored(self._commit(session_id, (Drop(),)), self._handle(session_id).entity)
-        for known in (self._read, self._documents):
-            for key in [key for key in known if key[0] == session_id]:
-                del known[key]
+        for memory in (self._read, self._documents):
+            for key in [key for key in memory if key[0] == session_id]:
+                del memory[key]
 
     # --- agents ---------------------------------------------------------------------
 
@@ -127,16 +126,16 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         self._create(session_id, f"agent {agent_id}", session_agent.to_dict())
 
     def read_agent(self, session_id: str, agent_id: str, **kwargs: Any) -> SessionAgent | None:
-        """The agent, or None."""
+        """Return the agent, or None."""
         value = self._document(session_id, f"agent {agent_id}")
         return None if value is None else SessionAgent.from_dict(decode(value.json))
 
     def update_agent(self, session_id: str, session_agent: SessionAgent, **kwargs: Any) -> None:
         """Replace an agent's state; one that is missing, or that another changed, raises."""
         name = f"agent {session_agent.agent_id}"
-        seen = self._known(session_id, name)
-        session_agent.created_at = seen.created_at or session_agent.created_at
-        self._replace(session_id, name, session_agent.to_dict(), seen)
+        before = self._seen_document(session_id, name)
+        session_agent.created_at = before.created_at or session_agent.created_at
+        self._replace(session_id, name, session_agent.to_dict(), before)
 
     def create_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Create the state of a graph or swarm; one that exists raises."""
@@ -145,15 +144,15 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     def read_multi_agent(
         self, session_id: str, multi_agent_id: str, **kwargs: Any
     ) -> dict[str, Any] | None:
-        """The state of a graph or swarm, or None."""
+        """Return the state of a graph or swarm, or None."""
         value = self._document(session_id, f"multi_agent {multi_agent_id}")
         return None if value is None else decode(value.json)
 
     def update_multi_agent(self, session_id: str, multi_agent: Any, **kwargs: Any) -> None:
         """Replace the state of a graph or swarm; a missing or changed one raises."""
         name = f"multi_agent {multi_agent.id}"
-        seen = self._known(session_id, name)
-        self._replace(session_id, name, multi_agent.serialize_state(), seen)
+        before = self._seen_document(session_id, name)
+        self._replace(session_id, name, multi_agent.serialize_state(), before)
 
     def _document(self, session_id: str, name: str) -> Value | None:
         value = self._handle(session_id).fetch(documents=(name,)).documents.get(name)
@@ -162,7 +161,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
             self._documents[session_id, name] = SeenDocument(value.version, value.stamp, created)
         return value
 
-    def _known(self, session_id: str, name: str) -> SeenDocument:
+    def _seen_document(self, session_id: str, name: str) -> SeenDocument:
         if (session_id, name) not in self._documents and self._document(session_id, name) is None:
             raise SessionException(f"There is no {name} in session {session_id}")
         return self._documents[session_id, name]
@@ -180,8 +179,8 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         outcome = self._commit(session_id, (Put(name, text),), (OPEN, at))
         if isinstance(outcome, Conflict):
             how = "exists already" if seen.version == 0 else "was changed by another replica"
-            said = f"The {name} of session {session_id} {how}"
-            raise SessionException(said) from conflict(outcome, handle.entity)
+            problem = f"The {name} of session {session_id} {how}"
+            raise SessionException(problem) from conflict(outcome, handle.entity)
         applied = stored(outcome, handle.entity)
         self._documents[session_id, name] = SeenDocument(
             applied.documents[name], None, seen.created_at
@@ -195,7 +194,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         """Add a message of an agent; an index that is taken raises."""
         handle, index = self._handle(session_id), session_message.message_id
         message = as_message(agent_id, session_message)
-        key = f"{index} of {agent_id}"  # so that what is kept in an outage is not stored twice
+        key = f"{index} of {agent_id}"  # so that a message spilled in an outage is not stored twice
         read = self._read.get((session_id, agent_id))
         refused: Outcome | None = None
         while True:
@@ -206,10 +205,10 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
                     read = self._passed_by(handle, agent_id, index, read, refused)
                 at: tuple[Check, ...] = (LogAt(read.version, read.stamp),)
             except StoreUnavailable:
-                at = ()  # no one can tell now what was written: what was said is kept all the same
+                at = ()  # a conflict cannot be detected now; the message is spilled in any case
             outcome = handle.append((message,), key, (OPEN, *at), keep=True)
             if isinstance(outcome, Suppressed):
-                self._read.pop((session_id, agent_id), None)  # where it will stand is not known
+                self._read.pop((session_id, agent_id), None)  # its place in the log is not known
                 return
             refused = self._checked(session_id, outcome)
             if isinstance(refused, Conflict):
@@ -221,16 +220,16 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
             return
 
     def _end(self, handle: Handle, agent_id: str, index: int) -> Cursor:
-        """Where the log ends, if it has no message of that index."""
-        end, found = self._messages(handle.entity.id, agent_id)
-        if any(message.message_id == index for message in found):
+        """Return the end of the log, if it has no message with that index."""
+        end, messages = self._messages(handle.entity.id, agent_id)
+        if any(message.message_id == index for message in messages):
             raise taken(handle.entity.id, agent_id, index)
         return end
 
     def _passed_by(
         self, handle: Handle, agent_id: str, index: int, read: Cursor, outcome: Outcome
     ) -> Cursor:
-        """The end of a log that has grown, unless by messages of the same agent."""
+        """Return the end of a log that has grown, but not by messages of the same agent."""
         fetched = handle.fetch(Log(read.version, stamp=read.stamp, details=True))
         new = (decode(entry.body) for entry in fetched.entries)
         if fetched.reset or any(agent_of(message) == agent_id for message in new):
@@ -240,19 +239,19 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
     def read_message(
         self, session_id: str, agent_id: str, message_id: int, **kwargs: Any
     ) -> SessionMessage | None:
-        """The message of that index, or None."""
-        found = self._find(session_id, agent_id, message_id)
-        return None if found is None else found[1]
+        """Return the message with an index, or None."""
+        numbered = self._find(session_id, agent_id, message_id)
+        return None if numbered is None else numbered[1]
 
     def update_message(
         self, session_id: str, agent_id: str, session_message: SessionMessage, **kwargs: Any
     ) -> None:
-        """Replace a message, e.g. by one without what must not be kept; a missing one raises."""
+        """Replace a message, e.g. by a redacted one; a missing one raises."""
         message_id = session_message.message_id
-        found = self._find(session_id, agent_id, message_id)
-        if found is None:
+        numbered = self._find(session_id, agent_id, message_id)
+        if numbered is None:
             raise SessionException(f"Message {message_id} does not exist")
-        number, before = found
+        number, before = numbered
         session_message.created_at = before.created_at
         self._thread(session_id).edit({number: as_message(agent_id, session_message)})
 
@@ -264,7 +263,7 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         offset: int = 0,
         **kwargs: Any,
     ) -> list[SessionMessage]:
-        """The messages of an agent by index, without the first `offset`, at most `limit`."""
+        """Return messages of an agent by index, without the first `offset`, at most `limit`."""
         if self._document(session_id, f"agent {agent_id}") is None:
             raise SessionException(f"There is no agent {agent_id} in session {session_id}")
         self._read[session_id, agent_id], messages = self._messages(session_id, agent_id)
@@ -272,24 +271,26 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         return messages[offset:] if limit is None else messages[offset : offset + limit]
 
     def _is_behind(self, session_id: str, agent_id: str) -> bool:
-        """Whether others have changed an agent, or added messages, since it was read here."""
+        """Return whether others have changed an agent, or added messages, since the last read."""
         name, read = f"agent {agent_id}", self._read.get((session_id, agent_id))
         fetched = self._handle(session_id).fetch(documents=(name,))
-        value, seen = fetched.documents.get(name), self._documents.get((session_id, name))
+        value, read_value = fetched.documents.get(name), self._documents.get((session_id, name))
         if value is None:
             return False
         version = 0 if read is None else read.version
-        return fetched.head.version != version or seen is None or seen.version != value.version
+        if fetched.head.version != version or read_value is None:
+            return True
+        return read_value.version != value.version
 
     def _messages(self, session_id: str, agent_id: str) -> tuple[Cursor, list[SessionMessage]]:
-        """All messages of an agent as they stand in the thread, and where that ends."""
+        """Return all messages of an agent in the thread, and the end of the thread."""
         window = self._thread(session_id).load()
         return window.cursor, of_agent(window.messages, agent_id)
 
     def _find(
         self, session_id: str, agent_id: str, message_id: int
     ) -> tuple[int, SessionMessage] | None:
-        """A message and its number in the log; the newest are looked at first."""
+        """Find a message and its number in the log, searching the newest ones first."""
         if type(message_id) is not int:
             raise ValueError(f"message_id is an integer, not {message_id!r}")
         upto: int | None = None
@@ -311,7 +312,7 @@ def taken(session_id: str, agent_id: str, index: int) -> SessionException:
 
 
 def conflict(outcome: Outcome, entity: Entity) -> StateConflictError:
-    """What the store says about it."""
+    """Return the store's error for a refused commit."""
     try:
         refuse(outcome, entity)
     except StatewardError as error:

@@ -1,4 +1,4 @@
-"""Bytes under keys: what Strands keeps besides sessions."""
+"""Bytes under keys: the data of Strands besides sessions."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from strands.types.exceptions import StorageError
 from stateward import sync
 from stateward.codec import check_commit, decode, encode
 from stateward.errors import InvalidInput, StatewardError
-from stateward.integrations.bridge import OnBlockingStore
+from stateward.integrations.adapter import OnBlockingStore
 from stateward.kinds import BLOB
 from stateward.ops import DocumentAt, Drop, List, Put
-from stateward.options import UNSAID, Whose, owner_of
+from stateward.owner import UNSAID, Whose, owner_of
 from stateward.state.refusals import stored
 from stateward.sync.state.handle import Handle
 
@@ -24,10 +24,10 @@ DATA = "data"
 
 
 class StatewardStorage(OnBlockingStore, Storage):
-    """What Strands keeps as bytes under keys: snapshots of agents, memories, offloaded content.
+    """Bytes under keys: Strands' snapshots of agents, memories, offloaded content.
 
     Make one for each agent: with `conflict="raise"` it remembers what it has read, and replacing
-    what another replica has written since raises `StorageError` ("overwrite": it replaces it). A
+    a later write of another replica raises `StorageError`; "overwrite" replaces such a write. A
     store that does not answer raises `StorageError` too. Kept until it is deleted.
     """
 
@@ -47,32 +47,32 @@ class StatewardStorage(OnBlockingStore, Storage):
         self._read: dict[str, DocumentAt] = {}
 
     async def write(self, key: str, data: bytes) -> None:
-        """Store bytes under a key, in the place of what was there."""
+        """Store bytes under a key, replacing earlier ones."""
         await self._run(self._write, key, bytes(data))
 
     async def read(self, key: str) -> bytes | None:
-        """The bytes under a key, or None."""
-        found: bytes | None = await self._run(self._read_data, key)
-        return found
+        """Return the bytes under a key, or None."""
+        data: bytes | None = await self._run(self._read_data, key)
+        return data
 
     async def delete(self, key: str) -> None:
-        """Remove a key; nothing happens if it is missing."""
+        """Remove a key; a missing one is ignored."""
         await self._run(self._delete, key)
 
     async def list(self, query: str = "") -> list[str]:
-        """The keys that begin so, sorted."""
+        """Return the keys with a prefix, sorted."""
         wanted = List(self._scope.namespace, kind=BLOB, owner=self._owner, prefix=query)
         pages = await self._run(lambda: [*self._scope.pages(wanted)])
-        return sorted(found.entity.id for page in pages for found in page.entities)
+        return sorted(blob.entity.id for page in pages for blob in page.entities)
 
     def namespace(self, prefix: str) -> Any:
-        """The same storage with a prefix before every key."""
+        """Return this storage with a prefix before every key."""
         from strands.storage.storage import _NamespacedStorage
 
         return _NamespacedStorage(self, prefix)
 
     async def _run(self, call: Callable[..., Any], *args: Any) -> Any:
-        """In a thread: Strands runs each invocation in its own event loop."""
+        """Run a call in a thread, because each invocation of Strands has its own event loop."""
         try:
             return await asyncio.to_thread(call, *args)
         except StatewardError as error:
@@ -107,7 +107,7 @@ class StatewardStorage(OnBlockingStore, Storage):
 
 
 def data_json(data: bytes) -> str:
-    """Bytes as JSON text, readable where they are text."""
+    """Return bytes as JSON text, readable if they are text."""
     try:
         return encode({"text": data.decode()}, "the data")
     except UnicodeDecodeError:
@@ -115,7 +115,7 @@ def data_json(data: bytes) -> str:
 
 
 def data_of(text: str) -> bytes:
-    kept = decode(text)
-    if "text" in kept:
-        return bytes(kept["text"], "utf-8")
-    return base64.b64decode(kept["base64"])
+    stored = decode(text)
+    if "text" in stored:
+        return bytes(stored["text"], "utf-8")
+    return base64.b64decode(stored["base64"])

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Unpack
 
 from strands.types._events import ToolResultEvent
 from strands.types.tools import AgentTool, ToolSpec, ToolUse
 
 from stateward.errors import EffectUnknown
 from stateward.integrations.strands.manager import StatewardSessionManager
-from stateward.integrations.tool_effects import CallKey, ToolEffects
-from stateward.state.effect_record import Reconcile
+from stateward.integrations.tool_effects import EffectToolOptions, ToolEffects
 from stateward.state.threads import Thread
 from stateward.sync.state.threads import Thread as BlockingThread
 
@@ -19,21 +18,16 @@ from stateward.sync.state.threads import Thread as BlockingThread
 def effect_tool(
     session: StatewardSessionManager | Thread | BlockingThread,
     tool: AgentTool,
-    *,
-    key: CallKey | None = None,
-    reconcile: Reconcile | None = None,
-    keyed: bool = False,
-    attempts: int = 1,
-    ttl: float = 30.0,
+    **options: Unpack[EffectToolOptions],
 ) -> AgentTool:
-    """The same tool, each call of which is carried out once for a session: see `Thread.effect`.
+    """Return the tool with each call carried out once for a session: see `Thread.effect`.
 
     `Agent(tools=[effect_tool(manager, charge)], session_manager=manager)`. The call is the id of
     the tool use, or what `key` makes of its input. An exception of the tool is recorded, and
     reported to the model again. An effect whose outcome is unknown is reported to the model and
     ends the invocation: a person has to decide.
     """
-    acts = ToolEffects(tool.tool_name, key, reconcile, keyed, attempts, ttl)
+    acts = ToolEffects(tool.tool_name, **options)
     return _EffectTool(session.handle, tool, acts)
 
 
@@ -57,18 +51,18 @@ class _EffectTool(AgentTool):
     async def stream(
         self, tool_use: ToolUse, invocation_state: dict[str, Any], **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """What the tool streams, then its result; of a call that was made before, the result."""
-        said: list[Any] = []
+        """Yield what the tool streams, then its result; of an earlier call, only the result."""
+        events: list[Any] = []
 
         async def act(**_: Any) -> Any:
             async for event in self._tool.stream(tool_use, invocation_state, **kwargs):
                 if not isinstance(event, ToolResultEvent):
-                    said.append(event)
+                    events.append(event)
                     continue
                 if isinstance(event.exception, Exception):
                     raise event.exception
                 return event.tool_result
-            return said.pop() if said else None
+            return events.pop() if events else None
 
         id = str(tool_use["toolUseId"])
         error: Exception | None = None
@@ -78,13 +72,13 @@ class _EffectTool(AgentTool):
             if isinstance(failed, EffectUnknown):
                 invocation_state["agent"].cancel(after_current_tools=True)
             error, result = failed, {"status": "error", "content": [{"text": f"Error: {failed}"}]}
-        for event in said:
+        for event in events:
             yield event
-        yield ToolResultEvent({**_told(result), "toolUseId": id}, exception=error)
+        yield ToolResultEvent({**_recorded_result(result), "toolUseId": id}, exception=error)
 
 
-def _told(result: Any) -> dict[str, Any]:
-    """What a tool gave; or what someone has said that it gave."""
+def _recorded_result(result: Any) -> dict[str, Any]:
+    """Return the result of a tool or of a person in Strands' form."""
     if isinstance(result, dict) and "content" in result:
         return {"status": "success", **result}
     text = {"text": result} if isinstance(result, str) else {"json": result}

@@ -13,31 +13,31 @@ from stateward.codec import decode
 from stateward.ops import Entry
 from stateward.shapes import translate
 
-AUTHOR = "author"  # every event has one, and no message of others
+AUTHOR = "author"  # a key of every event, and of no message of other frameworks
 USER = "user"
 
 
 def as_events(entries: Sequence[Entry], app_name: str, before: Sequence[Event] = ()) -> list[Event]:
-    """The events of a session as they were given, and what others have said as events.
+    """Return the events of a session; messages of other frameworks become events.
 
-    Those of a model are of the agent that answered in this session first: ADK tells an agent what
-    others have said in other words. If none has answered yet, they are of the application's name.
+    The author of a model's messages is the agent that answered first in the session, or the
+    application: ADK presents the messages of other authors to an agent in altered form.
     """
-    told = [(entry, decode(entry.body)) for entry in entries]
-    answered = [message.get(AUTHOR, USER) for _, message in told]
+    messages = [(entry, decode(entry.body)) for entry in entries]
+    answered = [message.get(AUTHOR, USER) for _, message in messages]
     answered = [*(event.author for event in before), *answered]
     agent = next((author for author in answered if author != USER), app_name)
-    found: list[Event] = []
-    for own, run in groupby(told, lambda each: AUTHOR in each[1]):
+    events: list[Event] = []
+    for own, run in groupby(messages, lambda each: AUTHOR in each[1]):
         if own:
-            found += (Event.model_validate(message) for _, message in run)
+            events += (Event.model_validate(message) for _, message in run)
         else:
-            found += _events_of(list(run), agent)
-    return found
+            events += _events_of(list(run), agent)
+    return events
 
 
 def _events_of(run: Sequence[tuple[Entry, dict[str, Any]]], agent: str) -> list[Event]:
-    """What others have said without interruption; each time the same events."""
+    """Return adjacent messages of other frameworks as events, with the same ids each time."""
     events = []
     last = run[-1][0]
     for number, content in enumerate(translate([each for _, each in run], "gemini").messages):
