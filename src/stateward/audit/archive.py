@@ -14,7 +14,7 @@ from stateward.records import AuditInfo
 
 
 def info_of(report: Report) -> AuditInfo:
-    """What a list shows of it. The id begins with the time, so that ids are in that order."""
+    """Return a report's row in a list. Ids begin with the time, so that they are in its order."""
     started = re.sub(r"[^0-9T]", "", report.started.partition("+")[0])
     return AuditInfo(
         id=f"{started}Z-{report.seed}",
@@ -32,17 +32,17 @@ def info_of(report: Report) -> AuditInfo:
 
 
 def before(id: str, kept: Sequence[AuditInfo]) -> AuditInfo | None:
-    """Of those that are kept, the newest first, the last one before it of the same title."""
+    """Return the audit before this one of the same title. `kept` is sorted, newest first."""
     title = next((info.title for info in kept if info.id == id), None)
     older = [info for info in kept if info.id < id and info.title == title]
     return older[0] if older else None
 
 
 def changes(old: bytes | None, new: Report) -> Comparison | None:
-    """What changed since an older one; None: there is none that can be compared with."""
+    """Compare with an older report; None if none can be compared with."""
     if old is None:
         return None
     try:
         return compare(schema.from_json(old), new)
-    except InvalidInput:  # of another machine, or of another release
+    except InvalidInput:  # a report of another machine or release
         return None

@@ -21,13 +21,13 @@ def _get(url: str) -> str:
     return text
 
 
-def scraped(url: str) -> dict[str, Any]:
-    """Percentiles of the histogram whose name speaks most of lookups, in Prometheus text."""
+def scrape(url: str) -> dict[str, Any]:
+    """Return percentiles of the histogram most likely about lookups, from Prometheus text."""
     return percentiles_of(_get(url))
 
 
 def percentiles_of(text: str) -> dict[str, Any]:
-    """Of the histogram with "lookup" in its name, else of the first about latency."""
+    """Return percentiles of the histogram named after "lookup", else of the first on latency."""
     samples = parse_text(text)
     names = [name for name, labels, _ in samples if name.endswith("_bucket") and "le" in labels]
     for word in NAMES:
@@ -39,7 +39,7 @@ def percentiles_of(text: str) -> dict[str, Any]:
     return {"lookups": None, "percentiles": {}}
 
 
-def firing(url: str) -> dict[str, Any]:
+def firing_alerts(url: str) -> dict[str, Any]:
     """The names of alerts that fire: as Prometheus or its alert manager list them, in JSON."""
     said = json.loads(_get(url))
     if isinstance(said, dict):

@@ -16,7 +16,7 @@ from stateward.audit.verdict import BAD
 FORMAT = 1
 QUESTIONS = ("sessions", "updates", "races", "latency", "settings", "growth", "costs")
 DURABLE = ("sessions", "settings")
-MOST = (  # what is required to be no more than so much
+MOST = (  # requirements with an upper limit
     ("p95_ms", "p95", " ms"),
     ("mb_a_replica", "memory a replica", " MB"),
     ("connections", "connections", ""),
@@ -27,19 +27,19 @@ ORDER = ("pass", "warn", "unknown", *BAD)
 
 
 class ComparedRow(Struct, frozen=True):
-    """One target in the table. None: it was not measured."""
+    """One target in the table. A column that is None was not measured."""
 
     target: str
     p50_ms: float | None
     p95_ms: float | None
     p99_ms: float | None
     durability: str  # a verdict
-    survives: str  # what, in words
+    survives: str  # what survives which failure, in words
     races: str  # a verdict
     bytes_a_turn: float | None
     gb_a_year: float | None
     mb_a_replica: float | None
-    connections: int | None  # of as many agents as the table is for
+    connections: int | None  # for the number of agents in the table
     money_a_month: float | None
     money_without_persistence: float | None
     failing: tuple[str, ...]  # questions that fail
@@ -63,7 +63,7 @@ class Table(Struct, frozen=True):
 
 
 def compared(record: Record, report: Report, wanted: Requirements) -> ComparedRow:
-    """What one audit says for the table."""
+    """Return the row of the table for one audit."""
     verdicts = {answer.id: answer.verdict for answer in report.answers}
     level = max(record.levels or [], key=lambda each: each.conversations, default=None)
     costs, growth, money = record.costs, report.growth, report.money
@@ -91,11 +91,11 @@ def compared(record: Record, report: Report, wanted: Requirements) -> ComparedRo
 
 
 def _survives(record: Record, report: Report) -> str:
-    """What a crash leaves, in the store's own words, or in those of the question."""
+    """Return what survives a crash, in the store's own words or in those of the question."""
     if record.settings is not None and record.settings.durability:
         return record.settings.durability
-    (said,) = [a.summary for a in report.answers if a.id == "sessions"] or ["not known"]
-    return said
+    (finding,) = [a.summary for a in report.answers if a.id == "sessions"] or ["not known"]
+    return finding
 
 
 def _worst(verdicts: Sequence[str]) -> str:
@@ -105,23 +105,23 @@ def _worst(verdicts: Sequence[str]) -> str:
 def _held_against(row: ComparedRow, wanted: Requirements) -> ComparedRow:
     lacks = []
     for name, what, unit in MOST:
-        most, found = getattr(wanted, name), getattr(row, name)
-        if most is not None and (found is None or found > most):
-            there = "not known" if found is None else f"{found:,g}{unit}"
+        most, value = getattr(wanted, name), getattr(row, name)
+        if most is not None and (value is None or value > most):
+            there = "not known" if value is None else f"{value:,g}{unit}"
             lacks.append(f"{what}: {there}, wanted at most {most:,g}{unit}")
     for name in ("durability", "races"):
-        enough, found = getattr(wanted, name), getattr(row, name)
-        if enough != "any" and ORDER.index(found) > ORDER.index(enough):
-            lacks.append(f"{name}: {found}")
+        enough, value = getattr(wanted, name), getattr(row, name)
+        if enough != "any" and ORDER.index(value) > ORDER.index(enough):
+            lacks.append(f"{name}: {value}")
     return replace(row, lacks=tuple(lacks))
 
 
 def table(rows: Sequence[ComparedRow], wanted: Requirements, agents: int, currency: str) -> Table:
-    """All of them, with the one that suits best."""
+    """Return the table of all targets, with the one that suits best."""
     best = _best(rows, wanted)
-    said = _recommendation(rows, best, wanted, currency)
+    recommendation = _recommendation(rows, best, wanted, currency)
     name = None if best is None else best.target
-    return Table(FORMAT, agents, currency, wanted, tuple(rows), name, said)
+    return Table(FORMAT, agents, currency, wanted, tuple(rows), name, recommendation)
 
 
 def _best(rows: Sequence[ComparedRow], wanted: Requirements) -> ComparedRow | None:
@@ -133,7 +133,7 @@ def _best(rows: Sequence[ComparedRow], wanted: Requirements) -> ComparedRow | No
 def _recommendation(
     rows: Sequence[ComparedRow], best: ComparedRow | None, wanted: Requirements, currency: str
 ) -> str:
-    """In a few sentences, by the user's own requirements."""
+    """Recommend a target in a few sentences, by the user's own requirements."""
     wrong = [f"{row.target} ({'; '.join(_reasons(row))})" for row in rows if not row.suits]
     tail = [f"Not suited: {', '.join(wrong)}."] if wrong else []
     if best is None:
@@ -147,11 +147,11 @@ def _recommendation(
         "memory": f"the smallest: {best.mb_a_replica or 0:g} MB a replica",
     }[wanted.prefer]
     others = [row.target for row in rows if row.suits and row is not best]
-    said = [f"Of those that meet all requirements, {best.target} is {why}."]
+    sentences = [f"Of those that meet all requirements, {best.target} is {why}."]
     if others:
         does = "does as well" if len(others) == 1 else "do as well"
-        said.append(f"{', '.join(others)} {does}: choose by what you already run.")
-    return " ".join([*said, *tail])
+        sentences.append(f"{', '.join(others)} {does}: choose by what you already run.")
+    return " ".join([*sentences, *tail])
 
 
 def _reasons(row: ComparedRow) -> list[str]:

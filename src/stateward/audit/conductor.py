@@ -17,7 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 from stateward import __version__
-from stateward.audit.buyer_metrics import firing, scraped
+from stateward.audit.buyer_metrics import firing_alerts, scrape
 from stateward.audit.faults.choice import FaultChoice
 from stateward.audit.options import AuditOptions
 from stateward.audit.record import Record
@@ -40,7 +40,7 @@ OWN_SETTINGS = "the server has the settings that the audit gave it, not those of
 
 
 class Audit:
-    """One audit from its first look to the last thing cleared away."""
+    """One audit, from its first look at the target until everything is cleared away."""
 
     def __init__(self, options: AuditOptions, show: Callable[[str], None]) -> None:
         self.options = options
@@ -74,10 +74,10 @@ class Audit:
         )
         self._probe: Probe | None = None
         self._presence: isolation.Presence | None = None
-        self._apart: list[AuditTarget] = []  # those of single workloads
+        self._apart: list[AuditTarget] = []  # targets of single workloads
 
     def _choose(self) -> AuditTarget:
-        """The target, apart from what is there. A server of the audit's own is it, or its URL."""
+        """Return the target, apart from existing data; it may be a server of the audit's own."""
         options, server = self.options, self._server
         named, url = options.target, options.url
         if server is not None:
@@ -93,7 +93,7 @@ class Audit:
         return target.apart(options.namespace is None, options.observe)
 
     async def run(self) -> Record:
-        """Whatever happens, what was recorded is returned and what was written is removed."""
+        """Run the audit; its record is returned and its data removed, whatever happens."""
         began = time.monotonic()
         fleet = Fleet(self.target)
         prepared = False
@@ -136,15 +136,15 @@ class Audit:
         return self.record
 
     async def _recognise(self, fleet: Fleet) -> None:
-        """What it turns out to be when it is asked, apart from what is there."""
-        found = await self.target.recognised()
-        if found is not self.target:
+        """Ask the target what it really is, and keep that apart from existing data."""
+        target = await self.target.recognised()
+        if target is not self.target:
             options = self.options
-            self.target = found.apart(options.namespace is None, options.observe)
+            self.target = target.apart(options.namespace is None, options.observe)
             fleet.target = self._faults.target = self.target
 
     async def _stage(self, fleet: Fleet) -> Stage:
-        """What all workloads are given, fitted to what the server has to spare."""
+        """Return the stage of all workloads, fitted to the server's spare capacity."""
         options, pool = self.options, self.target.pool  # the audit's own may be smaller
         self.target, sizes = await self.target.fitted(options.sizes)
         fleet.target = self._faults.target = self.target
@@ -158,9 +158,9 @@ class Audit:
         if self._server is not None:
             stage.server_files = self._server.search
         if options.metrics_url is not None:
-            stage.scrape = partial(asyncio.to_thread, scraped, options.metrics_url)
+            stage.scrape = partial(asyncio.to_thread, scrape, options.metrics_url)
         if options.alerts_url is not None:
-            stage.alerts = partial(asyncio.to_thread, firing, options.alerts_url)
+            stage.alerts = partial(asyncio.to_thread, firing_alerts, options.alerts_url)
         return stage
 
     async def _all(self, stage: Stage) -> None:
@@ -198,18 +198,18 @@ class Audit:
         self.record.took[workload.name] = time.monotonic() - began
 
     async def _repeated(self, stage: Stage, workload: Workload) -> None:
-        """Again, if it failed in a way in which a busy machine fails, too."""
-        left = stage.sizes.repeats
+        """Repeat a workload that failed in a way in which a busy machine fails, too."""
+        repeats = stage.sizes.repeats
         while True:
             waits = ProcessorWaits(stage.fleet)
             await self._conducted(stage, workload)
             if not self._is_doubtful(workload) or not waits.is_busy:
                 break
-            if not left:
+            if not repeats:
                 self._set_aside(workload, f"this machine was too busy to measure: {waits}")
                 break
             stage.say(f"again, since this machine was too busy: {waits}")
-            left, stage.attempt = left - 1, stage.attempt + 1
+            repeats, stage.attempt = repeats - 1, stage.attempt + 1
         stage.attempt = 0
 
     async def _conducted(self, stage: Stage, workload: Workload) -> None:
@@ -220,18 +220,18 @@ class Audit:
             raise
         except Exception as error:
             # A target may do anything: what one workload met must not end the others.
-            said = f"{type(error).__name__}: {error}"
-            self.record.problems[workload.name] = self._without_urls(said)
+            problem = f"{type(error).__name__}: {error}"
+            self.record.problems[workload.name] = self._without_urls(problem)
             await stage.fleet.abandon()
 
     def _is_doubtful(self, workload: Workload) -> bool:
-        """Whether something failed that also fails on a machine that is too busy."""
+        """Return True if the workload failed where a machine that is too busy fails as well."""
         checks = getattr(self.record, workload.checks, None) or () if workload.checks else ()
         failed = any(each.differing and each.promise in workload.timed for each in checks)
         return bool(workload.timed) and (failed or workload.name in self.record.problems)
 
     def _set_aside(self, workload: Workload, why: str) -> None:
-        """What failed, and may have failed because of this machine: then nothing is known."""
+        """Drop failures that this machine may have caused: then nothing is known."""
         self.record.problems.pop(workload.name, None)
         self.record.notes[workload.name] = why
         checks = getattr(self.record, workload.checks)
@@ -240,14 +240,14 @@ class Audit:
             setattr(self.record, workload.checks, [c for c in checks if c not in doubtful])
 
     def _without_urls(self, text: str) -> str:
-        """A target's own error may show how it was reached."""
+        """Remove URLs from an error of the target, which may contain them."""
         for url in (self.target.name, self.target.url, self.options.target, self.options.url):
             if url is not None and "://" in url:
                 text = text.replace(url, parse(url).safe)
         return text[:500]
 
     def _tenant(self) -> dict[str, Any] | None:
-        """What differs in the target of another tenant, whose part is cleared in the end, too."""
+        """Return how the target of another tenant differs; its data is cleared in the end, too."""
         tenant = self.target.tenant() if self.options.namespace is None else None
         if tenant is None:
             return None
@@ -255,7 +255,7 @@ class Audit:
         return {"namespace": tenant.namespace}
 
     def _backup(self) -> BackupProcedure | None:
-        """How the target is backed up and restored; None: no one has said."""
+        """Return how the target is backed up and restored; None if the user named no way."""
         saving, restoring = self.options.backup_command, self.options.restore_command
         if saving and restoring:
             return self.target.backup_by(saving, restoring, self.options.restored)
@@ -267,7 +267,7 @@ class Audit:
 
 
 async def _cleared(target: AuditTarget) -> str:
-    """What could not be removed, in words: what was found must not be lost with it."""
+    """Clear a target; return what is left, since an error must not lose the findings."""
     try:
         return await target.clear()
     except InvalidInput:  # the target cannot be had at all, so there is nothing to lose
@@ -280,11 +280,11 @@ async def _cleared(target: AuditTarget) -> str:
 
 
 def _titles(options: AuditOptions, target: AuditTarget) -> tuple[str, str]:
-    """The target for a report, and in words."""
+    """Return the target's title for a report, and in words."""
     if options.with_server is not None or options.start_command is not None:
         started = f"{options.with_server or options.start_command} (started by the audit)"
-        said = started if options.target is None else f"{target.title} on {started}"
-        return said, said
+        title = started if options.target is None else f"{target.title} on {started}"
+        return title, title
     if options.target is None:
         return "sqlite (embedded)", "SQLite (embedded)"
     return target.title, target.title

@@ -16,7 +16,7 @@ from stateward.files import read_toml
 
 
 class Config(Struct, frozen=True):
-    """What a config file says: a field for each of its sections."""
+    """Contents of a config file, a field for each section."""
 
     thresholds: dict[str, Any] = {}
     sizes: dict[str, Any] = {}
@@ -26,23 +26,23 @@ class Config(Struct, frozen=True):
 
 
 def read_config(path: str | None) -> Config:
-    """The file's content, checked; an empty one without a file."""
+    """Return the file's content, checked; an empty configuration without a file."""
     if path is None:
         return Config()
-    said, sections = read_toml(path), Config.__struct_fields__
-    for section, values in said.items():
+    contents, sections = read_toml(path), Config.__struct_fields__
+    for section, values in contents.items():
         if section not in sections or not isinstance(values, dict):
             raise InvalidInput(
                 f"[{section}] is not a section of {path}: use one of {', '.join(sections)}"
             )
-    waived = {id: _waiver(id, entry) for id, entry in said.get("waive", {}).items()}
-    return Config(**(said | {"waive": waived}))
+    waived = {id: _waiver(id, entry) for id, entry in contents.get("waive", {}).items()}
+    return Config(**(contents | {"waive": waived}))
 
 
 def _waiver(id: str, entry: Any) -> Waiver:
-    known = [question.id for question in QUESTIONS]
-    if id not in known:
-        raise InvalidInput(f"[waive.{id}] names no question; use one of: {', '.join(known)}")
+    ids = [question.id for question in QUESTIONS]
+    if id not in ids:
+        raise InvalidInput(f"[waive.{id}] names no question; use one of: {', '.join(ids)}")
     if not isinstance(entry, dict) or entry.keys() != {"reason", "until"} or not entry["reason"]:
         raise InvalidInput(f'[waive.{id}] needs reason = "…" and until = YYYY-MM-DD')
     until = entry["until"]
@@ -59,7 +59,7 @@ THRESHOLDS: dict[str, float] = {
     "lookup_p95_ms": 100.0,
     "lookup_p99_ms": 250.0,  # more is a warning
     "errors_percent": 0.1,  # of calls under load
-    "generator_lag_ms": 5.0,  # of the generator itself, p99
+    "generator_lag_ms": 5.0,  # lag of the load generator itself, p99
     "achieved_percent": 95.0,  # of the intended rate
     "read_deadline_s": 3.0,  # a read of a store that is down has failed by then
     "write_deadline_s": 8.0,
@@ -89,7 +89,7 @@ THRESHOLDS: dict[str, float] = {
 
 
 def thresholds_of(changes: dict[str, Any]) -> dict[str, float]:
-    """The thresholds with changes; a name that is none is refused."""
+    """Return the thresholds with changes; an unknown name is refused."""
     for name, value in changes.items():
         if name not in THRESHOLDS:
             raise InvalidInput(f"{name!r} is not a threshold; use one of: {', '.join(THRESHOLDS)}")
@@ -104,7 +104,7 @@ Enough = Literal["pass", "warn", "any"]
 
 
 class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
-    """Each must be met; what is not known is not met. None: it does not matter."""
+    """Requirements of a user; None: it does not matter. An unknown value does not meet any."""
 
     p95_ms: float | None = None  # of lookups, at most
     durability: Enough = "warn"  # the worst verdict that will do
@@ -117,15 +117,15 @@ class Requirements(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def requirements(config: Mapping[str, Any], words: str | None, p95_ms: float) -> Requirements:
-    """From `[require]` of the config file and from `--require name=value,…`."""
-    said: dict[str, Any] = {"p95_ms": p95_ms, **config}
+    """Read requirements from `[require]` of the config file and from `--require name=value,…`."""
+    limits: dict[str, Any] = {"p95_ms": p95_ms, **config}
     for word in (words or "").split(",") if words else ():
         name, equals, value = word.strip().partition("=")
         if not equals:
             raise InvalidInput(f"--require is like p95_ms=20,durability=pass, not {word!r}")
-        said[name.strip()] = value.strip()
+        limits[name.strip()] = value.strip()
     try:
-        return msgspec.convert(said, Requirements, strict=False)
+        return msgspec.convert(limits, Requirements, strict=False)
     except msgspec.ValidationError as error:
-        known = ", ".join(Requirements.__struct_fields__)
-        raise InvalidInput(f"a requirement is invalid: {error}; use: {known}") from error
+        names = ", ".join(Requirements.__struct_fields__)
+        raise InvalidInput(f"a requirement is invalid: {error}; use: {names}") from error

@@ -30,7 +30,7 @@ class LogHistogram:
         return sum(self.counts.values())
 
     def quantile(self, q: float) -> float:
-        """Seconds; 0 if there is nothing."""
+        """Return the quantile in seconds; 0 without values."""
         wanted, below = q * self.total, 0
         for bucket in sorted(self.counts):
             below += self.counts[bucket]

@@ -1,4 +1,4 @@
-"""What things cost, as the user says: for the bill of a month."""
+"""Prices given by the user, for the bill of a month."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ nodes = 1                 # servers: the primary and its replicas
 
 
 class Prices(Struct, frozen=True, forbid_unknown_fields=True):
-    """Each in the currency; a month has 30 days."""
+    """Prices in the user's currency; a month has 30 days."""
 
     currency: str = "USD"
     gb_month_stored: float = 0.0

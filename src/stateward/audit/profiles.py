@@ -1,4 +1,4 @@
-"""How much an audit does: a minute's worth, or all of it."""
+"""Profiles: the extent of an audit, from one of a minute to all of it."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from stateward.errors import InvalidInput
 
 
 class AuditSizes(Struct, frozen=True):
-    """How much an audit does. Every figure can be set in the config file."""
+    """Sizes of an audit's workloads. Every figure can be set in the config file."""
 
     replicas: int = 3
     conversations: tuple[int, ...] = (1, 10, 100)
     rate: float = 60.0  # calls a second, all replicas together
     duration: float = 5.0  # seconds at each number of conversations
-    repeats: int = 2  # of a load during which this machine was too busy to measure
+    repeats: int = 2  # of a load that this machine was too busy to measure
     threads: int = 20  # conversations of the plain checks
     turns: int = 5  # in each
     race_turns: int = 60  # a replica appends to one conversation
@@ -84,7 +84,7 @@ PROFILES: dict[str, dict[str, Any]] = {
 
 
 def sizes_of(profile: str, *changes: dict[str, Any]) -> AuditSizes:
-    """The sizes of a profile with changes; a name that is none is refused."""
+    """Return the sizes of a profile with changes; an unknown name is refused."""
     if profile not in PROFILES:
         raise InvalidInput(f"no profile {profile!r}; use one of: {', '.join(PROFILES)}")
     values = to_builtins(AuditSizes()) | PROFILES[profile]

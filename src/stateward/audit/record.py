@@ -1,4 +1,4 @@
-"""What an audit recorded: facts alone, no judgement. Questions are functions of this.
+"""Record of an audit: facts alone, no judgement. Questions are functions of it.
 
 A record can be saved as JSON and judged again later, by other thresholds.
 """
@@ -9,9 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-# 1: without the checks of promises; 2: without questions 27 to 30; 3: isolation and completeness
-# were one promise; 4: some promises had other names (former_names.py)
-FORMAT = 5
+FORMAT = 1  # to be raised when records saved before a change cannot be judged after it
 
 
 class Sessions(Struct, frozen=True):
@@ -35,12 +33,12 @@ class WorkflowRun(Struct, frozen=True):
     steps: list[str]  # all of them, in order
     finished: list[str]  # recorded as finished before the kill
     under_way: str  # the step during which the driver was killed
-    afterwards: list[str]  # what ran in the replica that took over
+    afterwards: list[str]  # steps run by the replica that took over
     completed: bool
 
 
 class Look(Struct, frozen=True):
-    """One replica wrote, the answer came, then another looked."""
+    """One look of a replica at what another had just written and acknowledged."""
 
     what: str  # "turn" or "preference"
     writer: int
@@ -90,7 +88,7 @@ class Length(Struct, frozen=True):
 
 
 class Doubling(Struct, frozen=True):
-    """As many replicas again joined a load half-way; ms from the intended start.
+    """Load during which the number of replicas was doubled; ms from the intended start.
 
     `cold` are the first lookups of each that joined, `warm` those of the others in the meantime.
     """
@@ -119,7 +117,7 @@ class Tried(Struct, frozen=True):
 
 
 class Outage(Struct, frozen=True):
-    """One disturbance: what was tried in the meantime, and what was there afterwards."""
+    """One disturbance: the calls made in the meantime, and the state found afterwards."""
 
     fault: str
     fired: bool
@@ -127,19 +125,19 @@ class Outage(Struct, frozen=True):
     end: float
     tried: list[Tried]
     accepted: list[str]  # turns acknowledged, or kept for later
-    found: list[str]  # what a new process found afterwards
+    found: list[str]  # turns that a new process found afterwards
     recovery: float | None  # seconds until it answered again; None: it did not
     hung: int = 0  # calls that never came back
     kills: int = 0  # times that the server itself was ended and came back
     unreadable: str = ""  # why a new process could not read afterwards, once the store was back
     elsewhere: int = 0  # turns that another replica stored in the meantime
     changed: list[str] = []  # changes of users' state that were acknowledged
-    kept_changes: list[str] = []  # those of them that a new process found
+    kept_changes: list[str] = []  # acknowledged changes that a new process found
     in_turn: list[str] = []  # turns kept for later, each begun when the one before was accepted
 
 
 class Monitoring(Struct, frozen=True):
-    """What the target's own metrics showed under load, and whether its alarm came."""
+    """Figures of the target's own metrics under load, and its alarm."""
 
     source: str
     lookups: int | None  # counted by the target; None: no such figure
@@ -149,8 +147,8 @@ class Monitoring(Struct, frozen=True):
     alarm: str | None  # the name of the alarm that came
     alarm_after: float | None  # seconds from the tenth suppressed write
     made: int = 0  # lookups
-    counted: int | None = None  # of these by the target; None: not known
-    median: float | None = None  # of these as the caller saw it, seconds
+    counted: int | None = None  # lookups counted by the target; None: not known
+    median: float | None = None  # median seconds of a lookup for the caller
     early: str = ""  # an alarm that had come before anything was wrong
     slow: float | None = None  # the slowest twelfth of these, as the caller saw it, seconds
     idle: float | None = None  # and as much of calls that do nothing
@@ -207,7 +205,7 @@ class Conflicts(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """One append or read of a list, for the checker of consistency."""
+    """One append to or read of a list, for the checker of consistency."""
 
     process: int
     invoked: float
@@ -229,7 +227,7 @@ class Growing(Struct, frozen=True):
     long: int = 0  # messages of one that was long already
     long_turns: int = 0  # turns added to that
     bytes_long: int | None = None  # and the store's size after those
-    updates: int = 0  # then of one user's state, which stays as large as it is
+    updates: int = 0  # of one user's state, whose size stays the same
     document: int = 0  # bytes that it has
     bytes_updated: int | None = None  # and the store's size after those
     more_updates: int = 0  # if it had grown by then: it may keep some versions, and no more
@@ -237,7 +235,7 @@ class Growing(Struct, frozen=True):
 
 
 class Costs(Struct, frozen=True):
-    """What a replica takes."""
+    """Resources that a replica takes."""
 
     replicas: int
     pool: int | None  # connections a replica may open
@@ -248,7 +246,7 @@ class Costs(Struct, frozen=True):
 
 
 class Read(Struct, frozen=True):
-    """Settings as the store told them; `blocked` names those it refused to tell."""
+    """Settings as read from the store; `blocked` names settings that it did not disclose."""
 
     engine: str
     version: str
@@ -258,7 +256,7 @@ class Read(Struct, frozen=True):
 
 
 class CostBySize(Struct, frozen=True):
-    """What a call took while something grew: several measurements at each of its sizes, ms."""
+    """Times of a call while something grew: several measurements at each size, ms."""
 
     call: str  # "append", "load"
     of: str  # what grew: "the conversation", "the store"
@@ -267,7 +265,7 @@ class CostBySize(Struct, frozen=True):
 
 
 class Counterexample(Struct, frozen=True):
-    """What was done, as little as shows it, what should have come of it, and what did."""
+    """Smallest example of a broken promise: the action, the expected result and the real one."""
 
     done: str
     expected: str
@@ -275,17 +273,17 @@ class Counterexample(Struct, frozen=True):
 
 
 class Check(Struct, frozen=True):
-    """One promise that was tried so many times."""
+    """Result of trying one promise a number of times."""
 
     promise: str
     tried: int
     differing: int = 0
     examples: list[Counterexample] = []  # the first of those that differ
-    refused: list[str] = []  # what was refused by an error, and so not changed in silence
+    refused: list[str] = []  # values refused by an error, so not changed in silence
 
 
 class Record(Struct):
-    """All that one audit recorded. None: that was not done, so nothing is known."""
+    """Everything that one audit recorded. None: that was not done, so nothing is known."""
 
     format: int = FORMAT
     target: str = ""
@@ -298,7 +296,7 @@ class Record(Struct):
     seconds: float = 0.0
     interrupted: bool = False
     aborted: str = ""  # why it ended itself
-    left: str = ""  # what it could not remove
+    left: str = ""  # data that could not be removed
     sessions: Sessions | None = None
     preferences: Preferences | None = None
     workflows: list[WorkflowRun] | None = None

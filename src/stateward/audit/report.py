@@ -1,4 +1,4 @@
-"""What an audit found, as data. Every form of the report derives from this alone."""
+"""Report of an audit, as data. Every form of the report derives from this alone."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 from msgspec import Struct
+
+from stateward.pages.series import Curve, Moment
 
 FORMAT = 1
 
@@ -18,7 +20,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "high", "medium", "low")
 
 
 class Evidence(Struct, frozen=True):
-    """One fact that an answer rests on.
+    """One fact that supports an answer.
 
     `power` says which rate a zero rules out: "a rate above 1 in 4,000 would have been detected".
     """
@@ -26,12 +28,12 @@ class Evidence(Struct, frozen=True):
     what: str  # "lost turns", "p95 at 100 conversations"
     value: float | str | bool | None
     unit: str = ""
-    limit: str = ""  # what it was held against: "at most 100 ms"
+    limit: str = ""  # limit of the value: "at most 100 ms"
     power: str = ""
 
 
 class Waiver(Struct, frozen=True):
-    """Why a finding does not count, and until when."""
+    """Waiver of a finding: its reason, and the date until which it holds."""
 
     reason: str
     until: str  # a date, YYYY-MM-DD
@@ -48,12 +50,12 @@ class Answer(Struct, frozen=True):
     summary: str  # the finding in one sentence
     evidence: tuple[Evidence, ...] = ()
     counter_example: str = ""  # the smallest history that shows a failure, as text
-    remedy: str = ""  # what to do; "" if nothing need be done
+    remedy: str = ""  # "" if nothing need be done
     reproduce: str = ""  # the command, with its seed
     seconds: float = 0.0
     waived: Waiver | None = None
-    severity: Severity | None = None  # of what fails or warns
-    means: str = ""  # what users notice of it
+    severity: Severity | None = None  # of a failure or warning
+    means: str = ""  # effect that users notice
 
 
 class Span(Struct, frozen=True):
@@ -64,44 +66,12 @@ class Span(Struct, frozen=True):
     label: str  # "the link is cut"
 
 
-class Moment(Struct, frozen=True):
-    """One second of a load: percentiles in ms from the intended start; rates in calls a second."""
-
-    at: float
-    p50: float
-    p95: float
-    p99: float
-    intended: float
-    achieved: float
-    failed: int = 0
-
-    @property
-    def is_answered(self) -> bool:
-        """Whether there is any latency to show: not if all its calls failed."""
-        return self.achieved > 0 and self.p99 > 0
-
-
 class Timeline(Struct, frozen=True):
     """Latency over time, with what disturbed it."""
 
     title: str
     moments: tuple[Moment, ...]
     faults: tuple[Span, ...] = ()
-
-
-class Point(Struct, frozen=True):
-    x: float
-    p50: float
-    p95: float
-    p99: float
-
-
-class Curve(Struct, frozen=True):
-    """How latency follows something: concurrent conversations, or the length of a history."""
-
-    title: str
-    x: str  # what the x axis counts
-    points: tuple[Point, ...]
 
 
 class Growth(Struct, frozen=True):
@@ -115,17 +85,17 @@ class Growth(Struct, frozen=True):
 
 
 class Price(Struct, frozen=True):
-    """One line of the bill for a month; None: the amount was not measured."""
+    """One line of the bill for a month; an amount of None was not measured."""
 
     what: str  # "state on disk"
     amount: float | None
     unit: str
-    on: float | None  # what it costs with persistence
+    on: float | None  # cost with persistence
     off: float | None
 
 
 class Money(Struct, frozen=True):
-    """What a month costs by the user's own prices and figures."""
+    """Cost of a month by the user's own prices and figures."""
 
     currency: str
     agents: int
@@ -145,7 +115,7 @@ class Setting(Struct, frozen=True):
 
 
 class Report(Struct, frozen=True):
-    """All of it. `verdict` is the worst answer that is not waived."""
+    """A complete report. `verdict` is the worst answer that is not waived."""
 
     format: int
     target: str  # without credentials
@@ -171,7 +141,7 @@ class Report(Struct, frozen=True):
 
 
 def worst_first(answers: Iterable[Answer]) -> list[Answer]:
-    """What counts before what is waived, worse verdicts first, and of those the graver."""
+    """Sort answers: waived ones last, worse verdicts first, and graver ones before milder."""
     return sorted(
         answers,
         key=lambda answer: (

@@ -1,4 +1,4 @@
-"""From what was recorded to a report. No I/O: a saved record can be judged again."""
+"""Judgement of a record: from measurements to a report. No I/O, so a record can be judged again."""
 
 from __future__ import annotations
 
@@ -16,9 +16,6 @@ from stateward.audit.record import Outage, Record
 from stateward.audit.report import (
     FORMAT,
     Answer,
-    Curve,
-    Moment,
-    Point,
     Report,
     Severity,
     Span,
@@ -27,6 +24,7 @@ from stateward.audit.report import (
     Waiver,
     worst_first,
 )
+from stateward.pages.series import Curve, Moment, Point
 
 BAD: tuple[Verdict, ...] = ("fail", "error", "absent")
 # What a memory needs so that the questions of a part can be asked.
@@ -90,7 +88,7 @@ def report(
 
 
 def worst(answers: list[Answer]) -> Verdict:
-    """What is absent or went wrong counts as a failure; no answer at all is unknown."""
+    """Return the worst verdict; absent and error count as a failure, no answer as unknown."""
     verdicts = {answer.verdict for answer in answers}
     if verdicts & set(BAD):
         return "fail"
@@ -130,40 +128,39 @@ def _answer(
 
 
 def _severity(question: Question, finding: Finding) -> Severity | None:
-    """A weakness that holds is low; what could not be shown has none."""
+    """Return the severity: low for a warning, none for what could not be shown."""
     if finding.verdict == "fail":
         return finding.severity or question.severity
     return "low" if finding.verdict == "warn" else None
 
 
 def _is_asked(question: Question, record: Record) -> bool:
-    """An older record knows nothing of newer questions; some are for those who promise a thing."""
-    has_all = set(question.needs) <= set(record.provides)
-    return question.since <= record.format and (has_all or not question.optional)
+    """Return False for an optional question about a part that the target does not have."""
+    return not question.optional or set(question.needs) <= set(record.provides)
 
 
 def _finding(question: Question, record: Record, limits: Mapping[str, float]) -> Finding:
     missing = [part for part in question.needs if part not in record.provides]
     if missing:
         notes = [f"; {record.notes[n]}" for n in question.workloads if n in record.notes]
-        said = f"the target has no {' and no '.join(missing)}{''.join(notes)}"
-        return Finding("absent", said, remedy=_provided(missing))
+        summary = f"the target has no {' and no '.join(missing)}{''.join(notes)}"
+        return Finding("absent", summary, remedy=_provided(missing))
     problems = [record.problems[name] for name in question.workloads if name in record.problems]
     if any(getattr(record, field) is None for field in question.evidence):
         if problems:
             return Finding("error", f"it could not be tried: {problems[0]}", remedy=FAILED)
         notes = [record.notes[name] for name in question.workloads if name in record.notes]
-        said = notes[0] if notes else "it was not tried"
-        return Finding("unknown", f"there is no evidence: {said}")
-    found = question.judge(record, limits)
-    if found.verdict == "unknown" and problems:
-        said = f"a part of it could not be tried: {problems[0]}"
-        return Finding("error", said, found.evidence, remedy=FAILED)
-    return found
+        summary = notes[0] if notes else "it was not tried"
+        return Finding("unknown", f"there is no evidence: {summary}")
+    finding = question.judge(record, limits)
+    if finding.verdict == "unknown" and problems:
+        summary = f"a part of it could not be tried: {problems[0]}"
+        return Finding("error", summary, finding.evidence, remedy=FAILED)
+    return finding
 
 
 def _provided(missing: list[str]) -> str:
-    """How a memory provides what it lacks: nothing is known of how it could be better."""
+    """Return the remedy for parts that a memory does not offer."""
     means = dict.fromkeys(PROVIDED.get(part, f"the part {part}") for part in missing)
     return f"Give the memory {' and '.join(means)}, or waive this question with a reason ([waive])."
 
@@ -195,7 +192,7 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
 
 
 def _bad(bad: list[Answer], asked: int) -> str:
-    """As many as the tiles of the page say, and the beginning of the worst finding."""
+    """Summarize as many failures as the page's tiles count, and the worst finding's beginning."""
     first = worst_first(bad)[0]
     what = f"“{first.question}” {first.summary[:1].upper()}{first.summary[1:].split('; ')[0]}."
     if asked == 1:
@@ -206,20 +203,20 @@ def _bad(bad: list[Answer], asked: int) -> str:
         "error": ("could not be tried", "could not be tried"),
         "absent": (f"asks for {have}", f"ask for {have}"),
     }
-    said: list[str] = []
+    counts: list[str] = []
     for verdict in BAD:
         if many := sum(answer.verdict == verdict for answer in bad):
-            of = "" if said else f" of {plural(asked, 'question')}"
-            said.append(f"{many}{of} {words[verdict][many > 1]}")
+            of = "" if counts else f" of {plural(asked, 'question')}"
+            counts.append(f"{many}{of} {words[verdict][many > 1]}")
     worst = f"The worst: {what}" if len(bad) > 1 else what
-    return f"{', '.join(said)}. {worst}"
+    return f"{', '.join(counts)}. {worst}"
 
 
 # --- plots ------------------------------------------------------------------------------
 
 
 def _timelines(record: Record) -> list[Timeline]:
-    found = [
+    rows = [
         Timeline(
             f"Lookups, {plural(level.conversations, 'conversation')}",
             tuple(Moment(*moment) for moment in level.moments),
@@ -228,40 +225,39 @@ def _timelines(record: Record) -> list[Timeline]:
     ]
     if record.outages:
         faults = tuple(Span(o.start, o.end, o.fault) for o in record.outages)
-        found.append(Timeline("Reads while faults are injected", _reads(record.outages), faults))
-    return found
+        rows.append(Timeline("Reads while faults are injected", _reads(record.outages), faults))
+    return rows
 
 
 def _reads(outages: list[Outage]) -> tuple[Moment, ...]:
     """The reads during outages, in half seconds."""
     moments = []
     reads = [each for outage in outages for each in outage.tried if each.what == "read"]
-    reads = [each for each in reads if each.seconds]  # some older records have one unmeasured
     for half in sorted({int(each.at * 2) for each in reads}):
-        these = [each for each in reads if int(each.at * 2) == half]
+        calls = [each for each in reads if int(each.at * 2) == half]
         took = LogHistogram()
-        for each in these:
-            if each.outcome != "error":  # how long an error took is no latency of a read
+        for each in calls:
+            if each.outcome != "error":  # the time of an error is no latency
                 took.add(each.seconds)
-        failed = sum(each.outcome == "error" for each in these)
-        rate = 2.0 * len(these)
+        failed = sum(each.outcome == "error" for each in calls)
+        rate = 2.0 * len(calls)
         p50, p95, p99 = took.ms(0.5), took.ms(0.95), took.ms(0.99)
         moments.append(Moment(half / 2, p50, p95, p99, rate, rate - 2.0 * failed, failed))
     return tuple(moments)
 
 
 def _curves(record: Record) -> list[Curve]:
-    found = []
+    curves = []
     if record.levels:
         points = tuple(
             Point(lv.conversations, lv.p50, lv.p95, lv.p99) for lv in record.levels if lv.p50
         )
-        found.append(Curve("Lookups by concurrent conversations", "conversations", points))
+        curves.append(Curve("Lookups by concurrent conversations", "conversations", points))
     if record.lengths:
         points = tuple(
             Point(each.messages, each.p50, each.p95, each.p99)
             for each in record.lengths
             if each.p50
         )
-        found.append(Curve("Lookups by length of the history", "messages", points))
-    return found
+        curves.append(Curve("Lookups by length of the history", "messages", points))
+    return curves

@@ -1,4 +1,4 @@
-"""One benchmark, from its first look at the store to the last thing cleared away."""
+"""One benchmark, from its first look at the store until everything is cleared away."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ FILLING = 20  # conversations that are written at the same time
 AFTER_AN_ERROR = 0.05  # seconds: a store that fails fast is not called a thousand times a second
 PATIENCE = stateward.Policy(threads="raise", read_timeout=10.0, write_timeout=10.0)
 
-Show = Callable[[str, int, int], None]  # what is done now, how much is, of how much
+Show = Callable[[str, int, int], None]  # current work, amount done, total amount
 
 
 class BenchPlan(Struct, frozen=True):
-    """What the user asked for."""
+    """Options that the user gave."""
 
     url: str | None = None  # None: an embedded store in a temporary folder
     conversations: tuple[int, ...] = (1, 10, 100)
@@ -57,19 +57,19 @@ class BenchPlan(Struct, frozen=True):
         return BASE if BASE in self.history else self.history[0]
 
     def cells(self) -> list[FigureCell]:
-        """Reads first: appends make histories longer."""
+        """Return the cells, reads first, because appends make histories longer."""
         names = self.operations
-        found = [FigureCell(name, many, self.base) for name in names for many in self.conversations]
-        found += [
+        cells = [FigureCell(name, many, self.base) for name in names for many in self.conversations]
+        cells += [
             FigureCell(name, 1, length)
             for name in names
             if name in BY_HISTORY
             for length in self.history
         ]
-        return sorted(dict.fromkeys(found), key=lambda cell: cell.operation == "append")
+        return sorted(dict.fromkeys(cells), key=lambda cell: cell.operation == "append")
 
     def lengths(self) -> dict[int, int]:
-        """How many conversations of each length are needed."""
+        """Return the number of conversations of each length that are needed."""
         callers: dict[int, int] = {}
         for cell in self.cells():
             callers[cell.history] = max(callers.get(cell.history, 1), cell.conversations)
@@ -94,7 +94,7 @@ class Benchmark:
         self._said = Description("", "", 0, "")
 
     async def run(self) -> BenchResult:
-        """Cancelled, it clears away and returns what it has."""
+        """Run all measurements; if cancelled, clear away and return those made so far."""
         began, started = time.monotonic(), datetime.now(UTC)
         interrupted = False
         try:
@@ -103,7 +103,7 @@ class Benchmark:
             except asyncio.CancelledError:
                 interrupted = True
             finally:
-                left = await self._clear()
+                namespace = await self._clear()
         finally:
             if self._folder is not None:
                 shutil.rmtree(self._folder)
@@ -117,7 +117,7 @@ class Benchmark:
             started.isoformat(timespec="seconds"),
             round(time.monotonic() - began, 1),
             interrupted,
-            left,
+            namespace,
             self.plan.command,
             self._environment(),
             tuple(sorted(measured, key=_as_listed)),
@@ -144,16 +144,16 @@ class Benchmark:
     # --- what is written before ---------------------------------------------------------
 
     async def _fill(self, calls: BenchCalls) -> None:
-        wanted = [(length, n) for length, many in self.plan.lengths().items() for n in range(many)]
+        pairs = [(length, n) for length, many in self.plan.lengths().items() for n in range(many)]
         users = max(self.plan.lengths().values())
-        left, done = iter(wanted), 0
+        left, done = iter(pairs), 0
 
         async def writer() -> None:
             nonlocal done
             for length, number in left:
                 await calls.fill(length, number)
                 done += 1
-                self._show("writing histories", done, len(wanted))
+                self._show("writing histories", done, len(pairs))
 
         await asyncio.gather(*(writer() for _ in range(FILLING)))
         people = iter(range(users))
@@ -167,7 +167,7 @@ class Benchmark:
     # --- measuring ----------------------------------------------------------------------
 
     async def _measure(self, calls: BenchCalls) -> None:
-        """Cells take turns, so that a slow moment of the machine does not hit one of them alone."""
+        """Measure in turns, so that a slow moment of the machine does not hit one cell alone."""
         rounds, seconds = self.plan.rounds, self.plan.seconds / self.plan.rounds
         total = rounds * len(self._slots)
         for cell in self._slots:  # connections, statements and caches are there afterwards
@@ -183,14 +183,14 @@ class Benchmark:
     # --- the end ------------------------------------------------------------------------
 
     async def _clear(self) -> str:
-        """The namespace that could not be emptied, because the store has gone; "" if it is."""
+        """Remove all data; return the namespace if the store has gone, or "" if it is emptied."""
         self._show("removing what was written", self._done, self._done or 1)
         await self._presence.end()
         if self._begun:
             try:
                 await isolation.end(self._url, self._namespace)
             except StoreUnavailable:
-                return self._namespace  # what was measured is shown all the same
+                return self._namespace  # the measurements are shown all the same
         return ""
 
     def _environment(self) -> dict[str, Any]:
@@ -205,7 +205,7 @@ class Benchmark:
 
 
 async def _slot(call: Call, callers: int, seconds: float, most: int | None) -> Slot:
-    """Each caller asks again as soon as it has its answer, until the time is over."""
+    """Let each caller repeat its call as soon as it has its answer, until the time is over."""
     slot = Slot()
     left = None if most is None else iter(range(most))
     begun, cpu = time.perf_counter(), time.process_time()

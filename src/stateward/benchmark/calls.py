@@ -1,4 +1,4 @@
-"""What is asked of the store, and what it is filled with before."""
+"""Calls of a benchmark, and the data that the store is filled with before."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORDS = (
 
 
 def message(role: str, number: int) -> dict[str, str]:
-    """About 500 bytes of JSON; no two are alike."""
+    """Return about 500 bytes of JSON; no two messages are alike."""
     shell = len(f'{{"role":"{role}","content":""}}')
     return {"role": role, "content": f"{number}: {_WORDS * 4}"[: MESSAGE_BYTES - shell]}
 
@@ -36,12 +36,12 @@ def turn(number: int) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def profile(number: int) -> dict[str, Any]:
-    """What an agent keeps of a user: about 400 bytes of JSON."""
+    """Return a user's state of a usual size: about 400 bytes of JSON."""
     return {"name": f"user {number}", "visits": 0, "notes": _WORDS, "tone": "brief"}
 
 
 def threads_of(history: int, callers: int) -> int:
-    """How many conversations of a length there are: short ones many, so that they stay short."""
+    """Return the number of conversations of a length: many of short ones, so they stay short."""
     return max(FEWEST, callers, SPREAD // history)
 
 
@@ -56,26 +56,26 @@ class BenchCalls:
         self._tasks = count()
 
     async def fill(self, history: int, number: int) -> None:
-        """One conversation of that length."""
+        """Fill one conversation to that length."""
         thread = self._thread(history, number)
         messages = [m for n in range((history + 1) // 2) for m in turn(n)][:history]
         for first in range(0, history, CHUNK):
             await thread.append(*messages[first : first + CHUNK])
 
     async def greet(self, number: int) -> None:
-        """A user with two documents."""
+        """Store a user with two documents."""
         await self._store.user(_user(number)).put(profile(number))
         await self._store.user(_user(number)).put({"language": "en"}, "settings")
 
     def of(self, cell: FigureCell) -> Call:
-        """Called again and again by each of the callers. Each has its own conversations."""
+        """Return the function that each caller calls repeatedly on its own conversations."""
         places = self._places(cell)
         make = getattr(self, f"_{cell.operation}")
         call: Call = lambda caller: make(cell.history, next(places[caller]))  # noqa: E731
         return call
 
     def most(self, cell: FigureCell) -> int | None:
-        """How many calls there may be in all: appends must not make a history half as long again.
+        """Return the most calls in all, so that appends do not lengthen histories by half.
 
         None: as many as there is time for.
         """
@@ -84,7 +84,7 @@ class BenchCalls:
         return max(1, cell.history // 4) * self._lengths[cell.history]
 
     def _places(self, cell: FigureCell) -> list[Iterator[int]]:
-        """For each caller, which of the conversations it takes next."""
+        """Return for each caller the conversations to take in turn."""
         many, callers = self._lengths[cell.history], cell.conversations
 
         def around(caller: int) -> Iterator[int]:

@@ -1,4 +1,4 @@
-"""What a benchmark measured, as data. The table, the JSON and the page derive from this alone."""
+"""Figures of a benchmark, as data. The table, the JSON and the page derive from this alone."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OPERATIONS = {
     "update": "user document: update",
     "once": "run a task once",
 }
-BY_HISTORY = ("append", "last", "context")  # what a longer history could make slower
+BY_HISTORY = ("append", "last", "context")  # operations that a longer history could slow down
 
 
 class FigureCell(Struct, frozen=True, order=True):
-    """One measurement: which call, by how many concurrent callers, on how long a history."""
+    """One measurement: its call, the number of concurrent callers, and the length of history."""
 
     operation: str
     conversations: int
@@ -36,7 +36,7 @@ class FigureCell(Struct, frozen=True, order=True):
 
 
 class Slot(Struct):
-    """What happened in one round of a cell."""
+    """Measurements of one round of a cell."""
 
     took: list[float] = []  # seconds of each call that succeeded
     errors: dict[str, int] = {}
@@ -50,7 +50,7 @@ class Figures(Struct, frozen=True):
     operation: str
     conversations: int
     history: int
-    calls: int  # that succeeded
+    calls: int  # successful calls
     errors: dict[str, int]  # by name: calls that did not
     p50_ms: float | None
     p95_ms: float | None
@@ -60,7 +60,7 @@ class Figures(Struct, frozen=True):
 
 
 class BenchResult(Struct, frozen=True):
-    """All of a run."""
+    """All results of a run."""
 
     format: int
     url: str  # without credentials

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from stateward.audit.forms import words
-from stateward.audit.forms.html import charts
-from stateward.audit.forms.html.document import document
-from stateward.audit.forms.html.figures import figure, table
-from stateward.audit.forms.html.markup import Markup, tag
-from stateward.audit.forms.html.parts import heads, pair, section
-from stateward.audit.report import Curve, Point
 from stateward.benchmark import text
 from stateward.benchmark.figures import OPERATIONS, BenchResult, Figures
+from stateward.pages import charts, words
+from stateward.pages.document import document
+from stateward.pages.figures import figure, table
+from stateward.pages.markup import Markup, tag
+from stateward.pages.parts import heads, pair, section
+from stateward.pages.series import Curve, Point
 
 
 def html(result: BenchResult) -> str:
@@ -58,31 +57,31 @@ def _hero(result: BenchResult) -> Markup:
 
 
 def _by_conversations(result: BenchResult) -> Markup | None:
-    """For each operation: latency, and beside it calls a second."""
-    drawn: list[Markup] = []
+    """Draw latency and, beside it, calls a second for each operation."""
+    figures: list[Markup] = []
     for name, title in OPERATIONS.items():
         cells = [cell for cell in _timed(result, name) if cell.history == _base(result, name)]
         if len(cells) > 1:
-            drawn += [
+            figures += [
                 _latency(f"{_capital(title)}: latency", "concurrent conversations", cells, name),
                 _throughput(f"{_capital(title)}: throughput", cells, name),
             ]
-    if not drawn:
+    if not figures:
         return None
-    return section("at-once", "Concurrent conversations", tag("div", *drawn, class_="pairs"))
+    return section("at-once", "Concurrent conversations", tag("div", *figures, class_="pairs"))
 
 
 def _by_history(result: BenchResult) -> Markup | None:
-    drawn: list[Markup] = []
+    figures: list[Markup] = []
     for name, title in OPERATIONS.items():
         cells = [cell for cell in _timed(result, name) if cell.conversations == 1]
         if len({cell.history for cell in cells}) > 1:
-            drawn.append(_latency(_capital(title), "messages of history", cells, f"{name}-long"))
-    if not drawn:
+            figures.append(_latency(_capital(title), "messages of history", cells, f"{name}-long"))
+    if not figures:
         return None
     # Drawn for half the width: an odd one at the end would be stretched over all of it.
-    *pairs, last = drawn
-    parts = drawn if len(drawn) % 2 == 0 else [*pairs, last, tag("div")]
+    *pairs, last = figures
+    parts = figures if len(figures) % 2 == 0 else [*pairs, last, tag("div")]
     return section("by-history", "Long histories, one caller", tag("div", *parts, class_="pairs"))
 
 
@@ -91,17 +90,17 @@ def _timed(result: BenchResult, operation: str) -> list[Figures]:
 
 
 def _base(result: BenchResult, operation: str) -> int:
-    """The history on which many conversations were measured."""
+    """Return the length of history on which many conversations were measured."""
     cells = [cell for cell in result.cells if cell.operation == operation]
     return max(cells, key=lambda cell: cell.conversations).history
 
 
 def _latency(title: str, x: str, cells: Sequence[Figures], name: str) -> Markup:
     rows = list(_points(x, cells))
-    found = Curve(title, x, tuple(Point(*row) for row in rows))
+    curve = Curve(title, x, tuple(Point(*row) for row in rows))
     return figure(
         title,
-        charts.curve(found, None, f"latency-{name}", False),
+        charts.curve(curve, None, f"latency-{name}", False),
         table((x, *charts.SERIES), rows),
         legend=True,
     )
@@ -146,7 +145,7 @@ def _said(value: object) -> str:
 
 
 def _conditions(result: BenchResult) -> Markup:
-    said = (
+    method = (
         "A turn is two messages of 500 bytes. Each caller sends its next call as soon as it has an "
         "answer. p50, p95 and p99 are over all rounds, calls a second the median of the rounds, "
         "CPU the processor time of the calling process, for each call."
@@ -155,7 +154,7 @@ def _conditions(result: BenchResult) -> Markup:
     return section(
         "conditions",
         "How it was measured",
-        tag("p", said),
+        tag("p", method),
         tag("pre", tag("code", result.command), tabindex="0"),
         tag("div", tag("dl", *(pair(*row) for row in rows)), class_="panel"),
     )

@@ -22,7 +22,7 @@ NUMBERS = ("calls", "p50 ms", "p95 ms", "p99 ms", "calls/s", "CPU µs")
 
 
 def rows(result: BenchResult) -> Iterator[dict[str, Any]]:
-    """One for each cell, with values as they are shown."""
+    """Return one row for each cell, with values as they are shown."""
     for cell in result.cells:
         yield {
             "operation": OPERATIONS[cell.operation],
@@ -39,7 +39,7 @@ def rows(result: BenchResult) -> Iterator[dict[str, Any]]:
 
 
 def ms(value: float | None) -> str | None:
-    """With three digits that say something."""
+    """Format milliseconds with three significant digits."""
     if value is None:
         return None
     return f"{value:,.3f}" if value < 1 else f"{value:,.2f}" if value < 100 else f"{value:,.0f}"
@@ -50,12 +50,12 @@ def errors(cell: Figures) -> str:
 
 
 def head(result: BenchResult) -> list[str]:
-    """What was measured, and how to read it."""
-    said = [
+    """Return a paragraph on what was measured and how to read it."""
+    notes = [
         f"{result.url}: {result.engine} {result.version}; {result.durability}",
         f"{result.environment['rounds']} rounds, {result.seconds:g} s in all; a turn is two "
         "messages of 500 bytes; CPU is this process's, for each call",
     ]
     if result.interrupted:
-        said.append("interrupted: what is missing was not measured")
-    return said
+        notes.append("interrupted: what is missing was not measured")
+    return notes

@@ -1,4 +1,4 @@
-"""The user says that they are asked again: the surest sign there is."""
+"""Complaints of a user who is asked again: the surest sign that context was lost."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ENGLISH = re.compile(
     r"are you (?:even )?(?:listening|reading|paying attention)|"
     r"we(?:'ve| have)? (?:already )?(?:been|gone|went|just went) (?:over|through) (?:this|that|it)|"
     r"(?:same|identical) questions? (?:again|twice|over)|scroll (?:back )?up\b|"
-    # "Look up" by itself points at what stands above; "look up my order" asks for something.
+    # "Look up" alone refers to the text above; "look up my order" is a request.
     r"look (?:back |further )?up(?: there)?(?=\s*(?:[.!]|$))|"
     r"(?:i|we) (?:have to|must) repeat (?:myself|ourselves)|repeating (?:myself|ourselves)|"
     r"see (?:my|the) (?:previous|earlier|last) (?:message|answer|reply)"
@@ -51,7 +51,7 @@ OTHERS = re.compile(
 
 
 def complains(text: str) -> str | None:
-    """The words with which the user complains of being asked again; None if they do not."""
+    """Return the words with which the user complains of being asked again, or None."""
     short = text.replace("’", "'")
-    found = ENGLISH.search(short) or OTHERS.search(short)
-    return None if found is None else found.group()
+    match = ENGLISH.search(short) or OTHERS.search(short)
+    return None if match is None else match.group()

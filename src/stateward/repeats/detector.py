@@ -8,7 +8,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from stateward.records import Shaper, ThreadListener
+from stateward.records import Shaper
 from stateward.repeats.facts import Fact, state_facts
 from stateward.repeats.find import (
     THRESHOLD,
@@ -21,11 +21,12 @@ from stateward.repeats.find import (
     plain_state,
 )
 from stateward.repeats.history import History, Repeat
+from stateward.state.thread_listener import ThreadListener
 
 logger = logging.getLogger("stateward.context")
 
 THREADS = 1_000
-DEFAULT = "default"  # the namespace of a store that was given none
+DEFAULT = "default"  # the namespace of a store opened without one
 
 Name = tuple[str, str]  # of a conversation or a user: namespace and id
 
@@ -55,7 +56,7 @@ class RepeatDetector(ThreadListener):
         shape: Shaper | None = None,
     ) -> None:
         self._models = Models(embed, judge)
-        self._models.history(window, like)  # a wrong window is told here, not at the first message
+        self._models.history(window, like)  # refuse a wrong window here, not at the first message
         self._window, self._like, self._threshold, self._most = window, like, threshold, threads
         self._on_repeat = on_repeat
         self.shape = checked_shape(shape)
@@ -65,9 +66,9 @@ class RepeatDetector(ThreadListener):
         self.counts: Counter[str] = Counter()
 
     def know(self, user: str, state: Mapping[str, Any], *, namespace: str = DEFAULT) -> None:
-        """Take this as the state of a user: asking for what it holds is a repeat from now on.
+        """Remember the state of a user: from now on, asking for a value in it is a repeat.
 
-        Give it what `store.context()` gave the prompt: `detector.know(id, context.user)`.
+        Pass the user's part of `store.context()`: `detector.know(id, context.user)`.
         """
         facts = state_facts(plain_state(state, "state"))
         with self._lock:
@@ -79,9 +80,9 @@ class RepeatDetector(ThreadListener):
     def prime(
         self, thread: str, messages: Sequence[Mapping[str, Any]], *, namespace: str = DEFAULT
     ) -> None:
-        """Take these as a conversation's history so far, and report nothing about them.
+        """Remember messages as a conversation's history so far, and report no repeats in them.
 
-        For a process that continues with a conversation it has not seen. No model is called.
+        Useful when a process continues a conversation from elsewhere. No model is called.
         """
         messages = checked_messages(messages, self.shape)
         plain = Models(None, None)
@@ -100,7 +101,7 @@ class RepeatDetector(ThreadListener):
         user: str | None = None,
         namespace: str = DEFAULT,
     ) -> list[Repeat]:
-        """Take a conversation's next messages; the repeats that they show.
+        """Take a conversation's next messages, and return the repeats among them.
 
         `user` is the id that `know` was called with. Indexes count from where the detector first
         saw the conversation.
@@ -119,13 +120,13 @@ class RepeatDetector(ThreadListener):
         messages = checked_messages(messages, self.shape)
         with self._lock:
             followed = self._follow((namespace, thread), user)
-        found = []
+        repeats = []
         for message in messages:
             plan = followed.history.add(message, followed.next())
-            found += await self._models.run_async(plan)
-        return self._report((namespace, thread), found)
+            repeats += await self._models.run_async(plan)
+        return self._report((namespace, thread), repeats)
 
-    # --- what a store tells ---------------------------------------------------------
+    # --- called by a store ----------------------------------------------------------
 
     def appended(
         self,
@@ -135,11 +136,11 @@ class RepeatDetector(ThreadListener):
         messages: Sequence[Mapping[str, Any]],
         version: int,
     ) -> list[Repeat]:
-        """Take in what was appended. A thread that is shorter than before was begun again."""
+        """Take in appended messages. A thread that is shorter than before was restarted."""
         return self._feed((namespace, thread), user, messages, version)
 
     def edited(self, namespace: str, thread: str) -> None:
-        """Forget the conversation: what was removed from it may be the words that are kept here."""
+        """Forget the conversation: a removed message may be one that the detector remembers."""
         self.deleted(namespace, thread)
 
     def deleted(self, namespace: str, thread: str) -> None:
@@ -148,7 +149,7 @@ class RepeatDetector(ThreadListener):
             self._followed.pop((namespace, thread), None)
 
     def erased(self, namespace: str, user: str) -> None:
-        """Forget the user, and every conversation that was theirs."""
+        """Forget the user, and every conversation of the user."""
         with self._lock:
             self._users.pop((namespace, user), None)
             for name, followed in list(self._followed.items()):
@@ -172,21 +173,21 @@ class RepeatDetector(ThreadListener):
                     self._begin(thread)
                     followed = self._follow(thread, user)
                 followed.version = version
-            found = [
+            repeats = [
                 repeat
                 for message in messages
                 for repeat in self._models.run(followed.history.add(message, followed.next()))
             ]
-        return self._report(thread, found)
+        return self._report(thread, repeats)
 
     def _follow(self, thread: Name, user: str | None) -> _Followed:
         followed = self._followed.get(thread) or self._begin(thread)
         self._followed.move_to_end(thread)
         if user is not None:
             followed.user = user
-            known = self._users.get((thread[0], user))
-            if known is not None:
-                followed.history.know(known)
+            state = self._users.get((thread[0], user))
+            if state is not None:
+                followed.history.know(state)
         return followed
 
     def _begin(self, thread: Name) -> _Followed:
@@ -220,10 +221,10 @@ class RepeatDetector(ThreadListener):
 
 
 class _Followed:
-    """A conversation, and how many of its messages were seen."""
+    """A conversation, and the number of its messages seen so far."""
 
     user: str | None = None
-    version = 0  # of the thread, as far as a store has told
+    version = 0  # messages of the thread, as last reported by a store
 
     def __init__(self, history: History) -> None:
         self.history = history

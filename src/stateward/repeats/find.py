@@ -12,7 +12,7 @@ from stateward.errors import InvalidInput
 from stateward.records import Shaper
 from stateward.repeats.facts import since_told, state_facts
 from stateward.repeats.history import LIKE, Embed, History, Plan, Repeat, Request
-from stateward.repeats.messages import said, speaker
+from stateward.repeats.messages import speaker, text_of
 from stateward.repeats.words import clipped
 
 Vectors = Sequence[Sequence[float]]
@@ -24,7 +24,7 @@ WINDOW = 200
 
 
 class Models:
-    """The caller's own functions, where there are some, and how their answers are checked."""
+    """The caller's own functions, if any, and the checks of their answers."""
 
     def __init__(self, embed: EmbedFunction | None, judge: JudgeFunction | None) -> None:
         for name, function in (("embed", embed), ("judge", judge)):
@@ -60,8 +60,8 @@ class Models:
             try:
                 request = plan.send(answer)
             except StopIteration as end:
-                found: list[Repeat] = end.value
-                return found
+                repeats: list[Repeat] = end.value
+                return repeats
             answer = self.call(request)
             if inspect.isawaitable(answer):
                 if inspect.iscoroutine(answer):
@@ -79,8 +79,8 @@ class Models:
             try:
                 request = plan.send(answer)
             except StopIteration as end:
-                found: list[Repeat] = end.value
-                return found
+                repeats: list[Repeat] = end.value
+                return repeats
             answer = self.call(request)
             if inspect.isawaitable(answer):
                 answer = await answer
@@ -109,7 +109,7 @@ def find_repeats(
     window: int = WINDOW,
     shape: Shaper | None = None,
 ) -> list[Repeat]:
-    """Where a conversation shows that context was lost, in the order of the messages.
+    """Return the places where a conversation lost context, in the order of the messages.
 
     `user` is what the agent knows of the user at the end of these messages: slots and values,
     nested as you like, or the documents of `store.context()`. A value counts as known from where
@@ -124,8 +124,8 @@ def find_repeats(
     """
     models = Models(embed, judge)
     history, numbered = prepare(models, messages, user, before, window, like, shape)
-    found = [repeat for at, m in numbered for repeat in models.run(history.add(m, at))]
-    return [repeat for repeat in found if repeat.score >= threshold]
+    repeats = [repeat for at, m in numbered for repeat in models.run(history.add(m, at))]
+    return [repeat for repeat in repeats if repeat.score >= threshold]
 
 
 async def find_repeats_async(
@@ -143,8 +143,10 @@ async def find_repeats_async(
     """`find_repeats` for functions that are async."""
     models = Models(embed, judge)
     history, numbered = prepare(models, messages, user, before, window, like, shape)
-    found = [repeat for at, m in numbered for repeat in await models.run_async(history.add(m, at))]
-    return [repeat for repeat in found if repeat.score >= threshold]
+    repeats = [
+        repeat for at, m in numbered for repeat in await models.run_async(history.add(m, at))
+    ]
+    return [repeat for repeat in repeats if repeat.score >= threshold]
 
 
 def prepare(
@@ -159,7 +161,7 @@ def prepare(
     history = models.history(window, like)
     numbered = list(enumerate(checked_messages(messages, checked_shape(shape))))
     spoken = [
-        (at, clipped(said(message))) for at, message in numbered if speaker(message) == "user"
+        (at, clipped(text_of(message))) for at, message in numbered if speaker(message) == "user"
     ]
     learned = state_facts(plain_state(user, "user"))
     held = state_facts(plain_state(before, "before"))
@@ -176,7 +178,7 @@ def checked_window(window: int) -> int:
 def checked_messages(
     messages: Sequence[Mapping[str, Any]], shape: Shaper | None = None
 ) -> Sequence[Mapping[str, Any]]:
-    """The messages, with stand-ins for those that have their own form."""
+    """Return the messages, with stand-ins for messages that have their own form."""
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Sequence):
         raise InvalidInput(
             "messages is a list of messages, as a window's `messages` has them, not "
@@ -195,7 +197,7 @@ def checked_shape(shape: Shaper | None) -> Shaper | None:
 
 
 def plain_state(state: Mapping[str, Any] | None, name: str) -> dict[str, Any]:
-    """Slots and values; documents, as `store.context()` gives them, count with their values."""
+    """Return slots and values; a document, as in `store.context()`, counts with its value."""
     if state is None:
         return {}
     if not isinstance(state, Mapping):

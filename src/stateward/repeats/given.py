@@ -12,14 +12,15 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from stateward.records import Change, Document, Knowledge
+from stateward.records import Change, Document
 from stateward.repeats.facts import state_facts
 from stateward.repeats.history import Repeat
 from stateward.repeats.messages import speaker
+from stateward.state.window_record import Knowledge
 
 
 def holder(repeat: Repeat, messages: Sequence[Mapping[str, Any]]) -> int | None:
-    """The index of the message that has what is asked for again: of a question, its reply."""
+    """Return the index of the message with the repeated value: for a question, its reply."""
     if repeat.kind != "asked_again" or repeat.earlier is None:
         return repeat.earlier
     replies = range(repeat.earlier + 1, repeat.at)
@@ -27,14 +28,14 @@ def holder(repeat: Repeat, messages: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def users_numbers(entries: Iterable[Change]) -> list[int]:
-    """The numbers of the messages in which a user speaks, in their order."""
+    """Return the numbers of the messages in which a user speaks, in their order."""
     return sorted(entry.version for entry in entries if speaker(entry.message) == "user")
 
 
 def is_answered(number: int, at: int, spoken: Sequence[int]) -> bool:
-    """Whether a message is of the very turn that shows the repeat: no user spoke in between.
+    """Return whether a message is of the turn that shows the repeat: no user spoke in between.
 
-    It has to be of the same append too. What came with the question or after it, the model had.
+    The message must be of the same append, too: the model had every message of that append.
     `spoken` are the `users_numbers` of the thread.
     """
     return bisect_right(spoken, number) >= bisect_left(spoken, at)
@@ -43,30 +44,30 @@ def is_answered(number: int, at: int, spoken: Sequence[int]) -> bool:
 def with_receipts(
     repeats: Iterable[Repeat], entries: Sequence[Change], knew: Mapping[int, Knowledge | None]
 ) -> list[Repeat]:
-    """The repeats, each with `given`: whether the model had been given what it asked for.
+    """Return the repeats, each with `given`: whether the model had the value it asked for.
 
     `entries` are those whose messages the repeats were found in, of `load(…, entries=True)`; `knew`
     is what `store.knew` gave, by the number of the message that shows the repeat.
     """
     messages = [entry.message for entry in entries]
     spoken = users_numbers(entries)
-    found = []
+    judged = []
     for repeat in repeats:
-        given: bool | None
+        was_there: bool | None
         at, held = entries[repeat.at], holder(repeat, messages)
         if held is not None and entries[held].cursor.stamp == at.cursor.stamp:
-            given = is_answered(entries[held].version, at.version, spoken) or None
+            was_there = is_answered(entries[held].version, at.version, spoken) or None
         else:
             number = None if held is None else entries[held].version
-            given = was_given(repeat, number, knew.get(at.version))
-        found.append(replace(repeat, given=given))
-    return found
+            was_there = was_given(repeat, number, knew.get(at.version))
+        judged.append(replace(repeat, given=was_there))
+    return judged
 
 
 def was_given(repeat: Repeat, number: int | None, knew: Knowledge | None) -> bool | None:
-    """Whether the turn that shows the repeat had been given it; None: that is not known.
+    """Return whether the turn that shows the repeat had the value; None: unknown.
 
-    `number` is that of the message that has it, in the thread; None: the user's state has it.
+    `number` is the number of the message with the value; None: the user's state has the value.
     """
     if knew is None or repeat.kind == "complaint":
         return None
@@ -80,11 +81,11 @@ def was_given(repeat: Repeat, number: int | None, knew: Knowledge | None) -> boo
 
 
 def slot_given(slot: str, knew: Knowledge) -> bool | None:
-    """Whether a slot of the user's documents was among what was given: `profile.email`."""
+    """Return whether the model was given a slot of the user's documents: `profile.email`."""
     if any(fact.name == slot for fact in state_facts(values_of(knew.user))):
         return True
     stale = any(gone.what == "document" for gone in knew.gone)
-    return None if stale else False  # the version that was given may not be kept any more
+    return None if stale else False  # a stale version may be gone
 
 
 def values_of(documents: Mapping[str, Document]) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def values_of(documents: Mapping[str, Document]) -> dict[str, Any]:
 
 
 def document_with(slot: str, documents: Mapping[str, Document]) -> str | None:
-    """The document that has this slot; None: none of them has it."""
+    """Return the document that has this slot, or None."""
     for name, document in documents.items():
         if any(fact.name == slot for fact in state_facts({name: document.value})):
             return name

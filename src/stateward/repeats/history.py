@@ -1,4 +1,4 @@
-"""One conversation, message by message: what was asked, given and done, and what comes again.
+"""One conversation, message by message: questions, facts, tool calls, and their repeats.
 
 Nothing here calls a model. Where one may help, `add` yields a question (`Embed`, `Judge`) and is
 sent the answer, so that the same code serves blocking and async callers.
@@ -16,9 +16,9 @@ from msgspec import Struct
 from stateward.repeats.complaints import complains
 from stateward.repeats.facts import Fact, Facts, answers
 from stateward.repeats.lexicon import COMMON, PLAIN
-from stateward.repeats.messages import Call, calls, results, said, speaker
+from stateward.repeats.messages import Call, calls, results, speaker, text_of
 from stateward.repeats.replies import ANEW, CHANGING, UserReply, resembles
-from stateward.repeats.wants import Want, asked, want_of
+from stateward.repeats.wants import Want, requested_wants, want_of
 from stateward.repeats.words import clipped, name_words, split_words, stem
 
 Kind = Literal["asked_again", "already_given", "complaint", "restarted", "tool_call"]
@@ -37,8 +37,8 @@ CHECKING = re.compile(
 )
 NAMED = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}")  # a name in the middle of a sentence
 JUDGED = 6  # earlier moments that a judge is shown for one question
-SHOWN = 1_000  # characters of it
-LIKE = 0.72  # cosine of two vectors from which on they say the same
+SHOWN = 1_000  # characters of such a moment
+LIKE = 0.72  # cosine from which on two vectors count as the same
 
 
 class Repeat(Struct, frozen=True):
@@ -59,13 +59,13 @@ class Repeat(Struct, frozen=True):
 
 
 class Embed(Struct, frozen=True):
-    """Wanted: a vector for each text."""
+    """A request for a vector of each text."""
 
     texts: list[str]
 
 
 class Judge(Struct, frozen=True):
-    """Wanted: whether `question` asks for what `earlier` settled already."""
+    """A request to judge whether `question` asks for something that `earlier` settled."""
 
     question: str
     earlier: str
@@ -76,7 +76,7 @@ Plan = Generator[Request, Any, list[Repeat]]
 
 
 class Asked(Struct):
-    """A question of the assistant's, its words, and in `reply` what the user said to it."""
+    """A question of the assistant's with its words; `reply` is the user's answer."""
 
     at: int
     want: Want
@@ -97,7 +97,7 @@ class Told(Struct, frozen=True):
 
 
 class Ran(Struct):
-    """A tool call that was seen; `failed` and `answered` come from its result."""
+    """An observed tool call; `failed` and `answered` come from its result."""
 
     at: int
     turn: int
@@ -106,59 +106,59 @@ class Ran(Struct):
 
 
 class History:
-    """What a conversation has settled so far, over its last `window` messages."""
+    """The questions and answers of a conversation so far, over its last `window` messages."""
 
     def __init__(self, window: int, like: float) -> None:
         self._window, self._like = window, like
         self._embeds = self._judges = False
         self._asked: deque[Asked] = deque(maxlen=window)
         self._told: deque[Told] = deque(maxlen=4 * window)
-        self._words: deque[frozenset[str]] = deque(maxlen=20)  # of what the user said
+        self._words: deque[frozenset[str]] = deque(maxlen=20)  # words of the user
         self._ran: OrderedDict[tuple[str, str], Ran] = OrderedDict()
         self._calls: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._state: list[Fact] = []
-        self._open: list[Asked] = []  # asked, and not replied to yet
+        self._open: list[Asked] = []  # questions without a reply so far
         self._reopened: list[Want] | None = []  # what the user wants changed; None: everything
-        self._spared = 0  # assistant messages for which that still holds
+        self._spared = 0  # assistant messages for which the user's wish to change still holds
         self._done: int | None = None  # where the assistant last said that the work was done
         self._turn = 0
         self._who = ""
         self._last = ""  # what the user said last
 
     def know(self, facts: list[Fact]) -> None:
-        """Take these as the user's state from now on."""
+        """Use these facts as the user's state from now on."""
         self._state = facts
 
     def models(self, *, embeds: bool, judges: bool) -> None:
-        """Whether there is a function to embed and one to judge."""
+        """Return whether there is a function to embed, and whether there is one to judge."""
         self._embeds, self._judges = embeds, judges
 
     def add(self, message: Mapping[str, Any], at: int) -> Plan:
-        """Take the next message; the repeats that it shows."""
+        """Take the next message, and return the repeats in it."""
         self._forget(at - self._window)
-        found = self._tools(message, at)
-        text, who = clipped(said(message)), speaker(message)
+        repeats = self._tools(message, at)
+        text, who = clipped(text_of(message)), speaker(message)
         if not text.strip():
-            return found
+            return repeats
         if who == "user":
-            found += self._hear(text, str(message.get("name") or ""), at)
+            repeats += self._hear(text, str(message.get("name") or ""), at)
         elif who == "assistant":
-            found += yield from self._speak(text, at)
-        return found
+            repeats += yield from self._speak(text, at)
+        return repeats
 
     def _forget(self, before: int) -> None:
         while self._asked and self._asked[0].at < before:
             self._asked.popleft()
         while self._told and self._told[0].at < before:
             self._told.popleft()
-        for kept in (self._ran, self._calls):
-            while len(kept) > self._window:
-                kept.popitem(last=False)
+        for calls_by in (self._ran, self._calls):
+            while len(calls_by) > self._window:
+                calls_by.popitem(last=False)
 
     # --- tools ----------------------------------------------------------------------
 
     def _tools(self, message: Mapping[str, Any], at: int) -> list[Repeat]:
-        found = []
+        repeats = []
         for result in results(message):
             ran = self._ran.get(self._calls.get(result.id, ("", "")))
             if ran is not None:
@@ -168,11 +168,11 @@ class History:
             if before is not None:
                 again = before.turn == self._turn
                 score = 1.0 if again and before.answered else 0.8 if again else 0.6
-                found.append(Repeat("tool_call", at, before.at, call.name, score))
-        return found
+                repeats.append(Repeat("tool_call", at, before.at, call.name, score))
+        return repeats
 
     def _run(self, call: Call, at: int) -> Ran | None:
-        """Note a call; the same one from before, if to run it again is a repeat."""
+        """Record a call; return an earlier equal call if this one is a repeat."""
         key = (call.name, call.arguments)
         if call.id:
             if call.id in self._calls:
@@ -213,8 +213,8 @@ class History:
     # --- the assistant speaks -------------------------------------------------------
 
     def _speak(self, text: str, at: int) -> Plan:
-        wants = asked(text)
-        found = []
+        wants = requested_wants(text)
+        repeats = []
         settled = []
         for want in wants[:4]:
             repeat = None
@@ -222,22 +222,22 @@ class History:
                 repeat = yield from self._repeat(want, at)
             settled.append(repeat is not None)
             if repeat is not None:
-                found.append(repeat)
+                repeats.append(repeat)
         if not all(settled):
-            found = []  # it asks for something new too, and mentions the old beside it
-        if found and self._done is not None:
-            first = found[0].earlier
+            repeats = []  # the question asks for something new, and only mentions the old
+        if repeats and self._done is not None:
+            first = repeats[0].earlier
             if first is None or first < self._done:
-                found.append(Repeat("restarted", at, self._done, "finished", found[0].score))
+                repeats.append(Repeat("restarted", at, self._done, "finished", repeats[0].score))
         self._spared = max(0, self._spared - 1)
         self._open = [Asked(at, want, frozenset(split_words(want.text))) for want in wants]
         self._asked.extend(self._open)
         if not wants and COMPLETED.search(text):
             self._done = at
-        return found
+        return repeats
 
     def _spare(self, want: Want) -> bool:
-        """Whether the user has asked to change this: then it must be asked again."""
+        """Return whether the user wants to change this value, so that the agent must ask again."""
         if not self._spared:
             return False
         if self._reopened is None:
@@ -256,7 +256,7 @@ class History:
         return repeat
 
     def _by_words(self, want: Want, at: int) -> Repeat | None:
-        held = answers(want, Facts(self._known(at)))
+        held = answers(want, Facts(self._known_facts(at)))
         if held is not None:
             return Repeat("already_given", at, None, held[1].name, held[0])
         if self._narrows(want):
@@ -265,12 +265,12 @@ class History:
             score = resembles(want, question.want)
             if score > 0:
                 return Repeat("asked_again", at, question.at, question.want.text, score)
-        return self._given(want, at)
+        return self._by_earlier_words(want, at)
 
-    def _known(self, at: int) -> list[Fact]:
+    def _known_facts(self, at: int) -> list[Fact]:
         return [fact for fact in self._state if fact.since < at]
 
-    def _given(self, want: Want, at: int) -> Repeat | None:
+    def _by_earlier_words(self, want: Want, at: int) -> Repeat | None:
         if want.closed:
             return None
         facts = [
@@ -279,19 +279,19 @@ class History:
             if one.who == self._who
             and (want.role or not one.about or not want.words or one.about & want.words)
         ]
-        found = answers(want, Facts(one.fact for one in facts))
-        if found is None:
+        answer = answers(want, Facts(one.fact for one in facts))
+        if answer is None:
             return None
-        score, fact = found
+        score, fact = answer
         origin = next(one for one in facts if one.fact is fact)
         return Repeat("already_given", at, origin.at, fact.name, round(score * 0.8, 3))
 
     def _answered(self) -> Iterator[Asked]:
-        """Questions that this user answered, the latest first."""
+        """Return the questions that the user answered, the latest first."""
         return (q for q in reversed(self._asked) if q.settled and q.who == self._who)
 
     def _narrows(self, want: Want) -> bool:
-        """A follow-up that takes up the user's own words knows what they said."""
+        """Return whether a follow-up repeats the user's words, which shows that they are known."""
         if want.closed:
             return False
         own = set(split_words(want.text)) - self._stock()
@@ -302,7 +302,7 @@ class History:
         return any(named & words for words in self._words)
 
     def _stock(self) -> set[str]:
-        """The words of earlier questions: to use them again says nothing."""
+        """Return the words of earlier questions, which are no evidence when used again."""
         return set().union(*(question.words for question in self._asked))
 
     def _by_vectors(self, want: Want, at: int) -> Generator[Request, Any, Repeat | None]:
@@ -321,13 +321,12 @@ class History:
         return Repeat(repeat.kind, at, repeat.earlier, repeat.evidence, score)
 
     def _by_judge(
-        self, want: Want, at: int, found: Repeat | None
+        self, want: Want, at: int, candidate: Repeat | None
     ) -> Generator[Request, Any, Repeat | None]:
-        """The judge has the last word on what was found, and looks at what was not."""
-        shown = (
-            [found] if found is not None else [one for _, one in self._moments(want, at, wide=True)]
-        )
-        for repeat in shown[:JUDGED]:
+        """Let the judge confirm a candidate, or look for a repeat in all moments."""
+        wide = [] if candidate else [repeat for _, repeat in self._moments(want, at, wide=True)]
+        candidates = [candidate] if candidate else wide
+        for repeat in candidates[:JUDGED]:
             score = yield Judge(want.text, self._settled(repeat))
             if score >= 0.5:
                 return Repeat(
@@ -336,7 +335,7 @@ class History:
         return None
 
     def _settled(self, repeat: Repeat) -> str:
-        """What a judge is shown of the earlier moment: question and reply, or slot and value."""
+        """Return the earlier moment for a judge: question and reply, or slot and value."""
         for question in self._asked:
             if question.at == repeat.earlier and question.want.text == repeat.evidence:
                 return f"{question.want.text} {question.reply}"[:SHOWN]
@@ -347,33 +346,33 @@ class History:
         return f"{repeat.evidence}: {values.get(repeat.evidence, '')}"[:SHOWN]
 
     def _moments(self, want: Want, at: int, *, wide: bool = False) -> list[tuple[str, Repeat]]:
-        """What a model may compare the question with: answered questions, then filled slots."""
+        """Return the moments to compare a question with: answered questions, then filled slots."""
         moments = [
             (q.want.text, Repeat("asked_again", 0, q.at, q.want.text, 0.0))
             for q in self._answered()
             if _comparable(want, q.want, wide=wide)
         ]
-        for fact in self._known(at):
+        for fact in self._known_facts(at):
             if _comparable(want, fact.want, wide=wide) and want.closed == fact.yes_no:
                 label = " ".join(name_words(fact.name.rsplit(".", 1)[-1]))
                 moments.append((label, Repeat("already_given", 0, None, fact.name, 0.0)))
         return moments[:64]
 
 
-def _comparable(want: Want, held: Want, *, wide: bool) -> bool:
-    """Where the words already tell two things apart, no vector brings them together.
+def _comparable(want: Want, other: Want, *, wide: bool) -> bool:
+    """Return whether two wants may be compared by vectors: not if their sorts differ.
 
-    A judge understands more than a vector does, so it may look at things of one sort (`wide`).
+    A judge understands more than a vector does: `wide` admits wants of one sort.
     """
-    if wide and want.kinds & held.kinds:
+    if wide and want.kinds & other.kinds:
         return True
-    if held.text and (want.closed, "kind" in want.kinds) != (held.closed, "kind" in held.kinds):
+    if other.text and (want.closed, "kind" in want.kinds) != (other.closed, "kind" in other.kinds):
         return False
-    return not (want.kinds | held.kinds) - {"kind", "way"}
+    return not (want.kinds | other.kinds) - {"kind", "way"}
 
 
 def _subject(text: str) -> str:
-    """What a question or a slot is about: the words that any two of them have only blur it."""
+    """Return the subject of a question or slot, without the words that any two of them share."""
     words = [word for word in split_words(text) if word not in PLAIN and stem(word) not in PLAIN]
     return " ".join(words)
 

@@ -1,7 +1,7 @@
-"""Words of everyday service talk: what they stand for when an agent asks for something.
+"""Words of everyday customer service, by their meaning in a question of an agent.
 
-General English, kept by hand. `KINDS` are the sorts of answer a question can want, `ROLES` tell
-two answers of one sort apart (leaving and coming back), `SAME` are words for one thing.
+Maintained by hand. `KINDS` are the sorts of answer a question can want, `ROLES` distinguish two
+answers of one sort (leaving and coming back), `SAME` are words for one thing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KINDS = _index(
     }
 )
 
-# Words for the same thing; the first is the one that is kept. Stems as `words.stem` makes them.
+# Words for the same thing, as stems of `words.stem`; the first one stands for all.
 SAME = _index(
     {
         "people": "people person persons guest passenger seat ticket party adult traveler "
@@ -108,7 +108,7 @@ SAME = _index(
     }
 )
 
-# What a place, a date or a time is the place, date or time of.
+# The events that a place, a date or a time belongs to.
 STARTING = _words(
     "start begin beginning depart departure leave leaving outbound pickup collect commence set"
 )
@@ -120,10 +120,10 @@ REACHING = _words(
     "to destination dest arrive arrival head go going visit dropoff travel fly toward towards"
 )
 
-# Done at an hour, not just on a day.
+# Events that have an hour, not just a day.
 HOURLY = _words("pickup collect book reserve reservation table appointment meet call deliver")
 
-# They carry no topic: what is left of a question or of a slot's name without them is its subject.
+# Words without a topic; the other words of a question or of a slot's name are its subject.
 PLAIN = _words(
     "a an the of for in on at by with and or to from as is are was be been am do does did doe have",
     "has had having would will can could should shall may might must i you we it they he she me my",
@@ -171,7 +171,7 @@ NUMBERS = _index(
     }
 )
 
-# What a record about something may well call just "type" or "category" is a type of these.
+# Things whose type a record may well call just "type" or "category".
 ABOUT = {
     "restaurant": ("food",),
     "movie": ("genre",),
@@ -183,36 +183,28 @@ ABOUT = {
     "train": ("ticket", "class"),
 }
 
-# A slot of this name says what sort of these is meant.
+# Names of slots that hold the sort of such a thing.
 SORTS = {"genre": frozenset(("movie", "song", "music", "book", "event"))}
 
-# A question with one of these asks about that, whatever else it mentions.
-DISTINCT = _words(
-    "birth problem issue error model happen wrong delay complaint previous current",
-)
+# Words that decide what a question asks for, whatever else the question mentions.
+DISTINCT = _words("birth problem issue error model happen wrong delay complaint previous current")
 
-# What may stand beside a name that is the user's own.
-OWN_NAME = _words(
-    "full family given people account contact legal complete",
-)
+# Words that may stand beside a name of the user.
+OWN_NAME = _words("full family given people account contact legal complete")
 
 # How a question begins: with a question word, or with a verb before its subject.
-OPENERS = _words(
-    "what which where when who whom whose how why",
-)
-INVERTED = _words(
-    "do does did would will can could should shall may is are was have has any am",
-)
+OPENERS = _words("what which where when who whom whose how why")
+INVERTED = _words("do does did would will can could should shall may is are was have has any am")
 LEADS = _words(
     "ok okay sure certainly great alright right yes yeah thanks thank you and so then well now",
     "also in on at from for to by until till with of perfect good hi hello please no problem but",
 )
 
-# They are in any two sentences; that both have them says nothing.
+# Words so common that two sentences with the same ones need not be related.
 COMMON = _words(
     "a an the i you we it me my your to for of in on at and or is are was be do would will can",
     "like want need please what when where which who how that this with from have book yes no go",
 )
 
-# Asked with these, a place is where someone lives.
+# Words with which a question for a place asks where someone lives.
 LIVING = _words("live home reside base billing residence")

@@ -1,4 +1,4 @@
-"""Messages as providers shape them: who speaks, what is said, which tools are called.
+"""Messages in the shapes of providers: the speaker, the words, the tool calls.
 
 Four shapes are read: OpenAI chat, OpenAI Responses items, Anthropic, and Bedrock (Strands uses the
 same). What fits none of them says nothing here; it is never an error.
@@ -19,7 +19,7 @@ DEEP = 1_000_000  # characters of arguments that are compared
 
 
 class Call(Struct, frozen=True):
-    """A tool call: the tool, its arguments in one form, and the id that its result names."""
+    """A tool call: the tool, its normalised arguments, and the id that its result names."""
 
     name: str
     arguments: str
@@ -27,22 +27,22 @@ class Call(Struct, frozen=True):
 
 
 class Result(Struct, frozen=True):
-    """A tool's answer: which call it answers, and whether it says that the tool failed."""
+    """The result of a tool: the id of its call, and whether the tool reported a failure."""
 
     id: str
     failed: bool
 
 
 def speaker(message: Mapping[str, Any]) -> str:
-    """`user`, `assistant`, or nothing: a system prompt and a tool's answer are neither."""
+    """Return `user` or `assistant`; "" for a system prompt or the result of a tool."""
     role = message.get("role")
     if role in ("assistant", "model", "ai"):
         return "assistant"
     return "user" if role in ("user", "human") else ""
 
 
-def said(message: Mapping[str, Any]) -> str:
-    """The words of a message, without tool calls, tool results, pictures and reasoning."""
+def text_of(message: Mapping[str, Any]) -> str:
+    """Return the text of a message, without tool calls, tool results, pictures and reasoning."""
     content = message.get("content")
     if isinstance(content, str):
         return content
@@ -63,20 +63,20 @@ def _text(part: object) -> str:
 
 
 def calls(message: Mapping[str, Any]) -> list[Call]:
-    """The tool calls of a message, in any of the four shapes."""
-    found = [_chat_call(call) for call in _parts(message.get("tool_calls"))]
+    """Return the tool calls of a message, in any of the four shapes."""
+    message_calls = [_chat_call(call) for call in _parts(message.get("tool_calls"))]
     if isinstance(message.get("function_call"), Mapping):
-        found.append(_call(message["function_call"], "arguments", ""))
+        message_calls.append(_call(message["function_call"], "arguments", ""))
     for part in (message, *_parts(message.get("content"))):
         if not isinstance(part, Mapping):
             continue
         if part.get("type") in CALLS:
             inputs = "input" if "input" in part else "arguments"
-            found.append(_call(part, inputs, part.get("call_id") or part.get("id")))
+            message_calls.append(_call(part, inputs, part.get("call_id") or part.get("id")))
         elif isinstance(part.get("toolUse"), Mapping):
             use = part["toolUse"]
-            found.append(_call(use, "input", use.get("toolUseId")))
-    return [call for call in found if call is not None]
+            message_calls.append(_call(use, "input", use.get("toolUseId")))
+    return [call for call in message_calls if call is not None]
 
 
 def _chat_call(call: object) -> Call | None:
@@ -96,7 +96,7 @@ def _call(call: Mapping[str, Any], inputs: str, id: object) -> Call | None:
 
 
 def _one_form(arguments: object) -> str:
-    """Arguments with sorted names: the same call written in another order is the same call."""
+    """Return the arguments with sorted names, so that their order makes no difference."""
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments[:DEEP])
@@ -109,23 +109,23 @@ def _one_form(arguments: object) -> str:
 
 
 def results(message: Mapping[str, Any]) -> list[Result]:
-    """The tool results of a message, in any of the four shapes."""
+    """Return the tool results of a message, in any of the four shapes."""
     if message.get("role") == "tool" and "content" in message:
         failed = _failed(message) or _says_error(message.get("content"))
         return [Result(_id(message.get("tool_call_id")), failed)]
-    found = []
+    tool_results = []
     for part in (message, *_parts(message.get("content"))):
         if not isinstance(part, Mapping):
             continue
         if part.get("type") in RESULTS:
-            told = part.get("output", part.get("content"))
-            failed = _failed(part) or _says_error(told)
-            found.append(Result(_id(part.get("call_id") or part.get("tool_use_id")), failed))
+            output = part.get("output", part.get("content"))
+            failed = _failed(part) or _says_error(output)
+            tool_results.append(Result(_id(part.get("call_id") or part.get("tool_use_id")), failed))
         elif isinstance(part.get("toolResult"), Mapping):
             result = part["toolResult"]
             failed = _failed(result) or _says_error(result.get("content"))
-            found.append(Result(_id(result.get("toolUseId")), failed))
-    return found
+            tool_results.append(Result(_id(result.get("toolUseId")), failed))
+    return tool_results
 
 
 def _id(value: object) -> str:
@@ -140,16 +140,16 @@ def _failed(result: Mapping[str, Any]) -> bool:
     )
 
 
-def _says_error(told: object) -> bool:
-    """Tools mostly report a failure in words: a JSON `error`, or a text that begins with one."""
-    if isinstance(told, list):
-        return any(_says_error(part) for part in told[:8])
-    if isinstance(told, Mapping):
-        inner = told.get("text", told.get("json"))
-        return bool(told.get("error")) or (inner is not None and _says_error(inner))
-    if not isinstance(told, str):
+def _says_error(output: object) -> bool:
+    """Return whether a result reports a failure: a JSON `error`, or a text that begins so."""
+    if isinstance(output, list):
+        return any(_says_error(part) for part in output[:8])
+    if isinstance(output, Mapping):
+        inner = output.get("text", output.get("json"))
+        return bool(output.get("error")) or (inner is not None and _says_error(inner))
+    if not isinstance(output, str):
         return False
-    start = told.lstrip()[:200].lower()
+    start = output.lstrip()[:200].lower()
     return start.startswith(("error", "exception", "traceback", "failed", "timeout")) or (
         start.startswith("{") and '"error"' in start and '"error": null' not in start
     )

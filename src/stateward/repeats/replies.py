@@ -1,4 +1,4 @@
-"""What the user's own words settle: values that show in them, and replies to questions."""
+"""Facts from the user's own words: values that show in them, and replies to questions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CHANGING = re.compile(
 ANEW = re.compile(
     r"\b(?:another|a new|one more|a second|also (?:need|want|book|like|order)|as well|again|"
     r"next (?:one|trip|order|booking)|different|"
-    # A second task begins: what was settled for the first need not hold for it.
+    # A second task begins; facts of the first one need not hold for the second.
     r"(?:now|next|then|after that|besides|in addition),? (?:(?:i|we)(?:'d| would|'ll| will)? "
     r"(?:also )?(?:need|want|like)|(?:please |can you |could you |help me |let's )+"
     r"(?:also )?(?:book|find|get|order|reserve|arrange|call|search))|"
@@ -47,27 +47,27 @@ ANEW = re.compile(
 )
 
 
-def told(text: str) -> tuple[Fact, ...]:
-    """What a user's message gives by itself: dates, times, numbers of something, places, …
+def stated_facts(text: str) -> tuple[Fact, ...]:
+    """Return the facts in a user's message by itself: dates, times, counts, places, …
 
-    Each of them once, however often a text comes back to it.
+    Each fact is returned once, however often the text repeats it.
     """
-    found: list[Fact] = []
+    facts: list[Fact] = []
     for sentence in sentences(text):
         low = sentence.lower()
         for kind, pattern in (("date", DATE), ("time", CLOCK)):
-            found += [_dated(kind, low, match.start()) for match in pattern.finditer(low)]
+            facts += [_dated(kind, low, match.start()) for match in pattern.finditer(low)]
         for kind, pattern in (("email", EMAIL), ("phone", PHONE), ("price", MONEY)):
             if pattern.search(low):
-                found.append(_fact(kind))
+                facts.append(_fact(kind))
         if LASTING.search(low):
-            found.append(_fact("duration"))
+            facts.append(_fact("duration"))
         counted = {meaning(match["what"]) for match in COUNTED.finditer(low)}
-        found += [_fact("count", words=frozenset((what,))) for what in counted & SAME.keys()]
+        facts += [_fact("count", words=frozenset((what,))) for what in counted & SAME.keys()]
         if PARTY.search(low):
-            found.append(_fact("count", words=frozenset(("people",))))
-        found += [_located(match) for match in IN_A_PLACE.finditer(sentence)]
-    return tuple(dict.fromkeys(found))
+            facts.append(_fact("count", words=frozenset(("people",))))
+        facts += [_located(match) for match in IN_A_PLACE.finditer(sentence)]
+    return tuple(dict.fromkeys(facts))
 
 
 def _fact(kind: str, role: str = "", words: frozenset[str] = frozenset()) -> Fact:
@@ -90,19 +90,19 @@ def _located(match: re.Match[str]) -> Fact:
 
 
 class UserReply:
-    """What the user said, looked through once, however many questions it replies to."""
+    """A user's message, parsed once for all the questions that it replies to."""
 
     def __init__(self, text: str) -> None:
         low = text.lower().strip()
-        self.facts = Facts(told(text))
+        self.facts = Facts(stated_facts(text))
         self._kinds = {fact.name for fact in self.facts.all}
         self._settles_nothing = not low or UNSETTLED.search(low) is not None
         self._asks_back = low.endswith("?")
 
     def settles(self, want: Want, *, alone: bool = True) -> bool:
-        """Whether it answers what was asked, so that asking again is a repeat.
+        """Return whether the reply answers a question, so that asking it again is a repeat.
 
-        Where several things were asked together, it must show this one's answer.
+        If several questions were asked together, the reply must contain the answer to this one.
         """
         if self._settles_nothing:
             return False
@@ -114,7 +114,7 @@ class UserReply:
 
 
 def resembles(want: Want, earlier: Want) -> float:
-    """How surely two questions ask for the same thing."""
+    """Return how likely two questions ask for the same thing, from 0 to 1."""
     if want.closed != earlier.closed:
         return 0.0
     if want.text and want.text.lower().strip(" ?.!") == earlier.text.lower().strip(" ?.!"):

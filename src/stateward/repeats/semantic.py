@@ -41,13 +41,13 @@ def local_embed() -> Callable[[list[str]], list[list[float]]]:
 
 @lru_cache(maxsize=1)
 def _load() -> tuple[Any, Any]:
-    found = importlib.util.find_spec("wordllama")
-    if found is None or not found.submodule_search_locations:
+    package = importlib.util.find_spec("wordllama")
+    if package is None or not package.submodule_search_locations:
         raise InvalidInput(
             "local embeddings need the extra: pip install 'stateward[semantic]'; or pass an embed= "
             "function of your own, or none"
         )
-    home = Path(found.submodule_search_locations[0])
+    home = Path(package.submodule_search_locations[0])
     tokenizer = importlib.import_module("tokenizers").Tokenizer.from_file(str(home / TOKENIZER))
     tokenizer.no_padding()
     tokenizer.enable_truncation(256)

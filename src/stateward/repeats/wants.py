@@ -1,4 +1,4 @@
-"""What a message asks for, and what a slot's name stands for: both become a `Want`."""
+"""The `Want` of a question that a message asks, and of a slot by its name."""
 
 from __future__ import annotations
 
@@ -21,14 +21,7 @@ from stateward.repeats.lexicon import (
     REACHING,
     STARTING,
 )
-from stateward.repeats.words import (
-    meaning,
-    name_words,
-    sentences,
-    split_words,
-    stem,
-    values,
-)
+from stateward.repeats.words import meaning, name_words, sentences, split_words, stem, values
 
 POINTED = frozenset(("place", "date", "time", "when", "duration", "count"))
 
@@ -68,14 +61,14 @@ OFFERING = re.compile(
 
 
 class Want(Struct, frozen=True):
-    """What a question is after: the sort of answer, whose of two it is, and the subject's words."""
+    """The answer that a question wants: its sort, its role, and the words of its subject."""
 
     kinds: frozenset[str]
     role: str = ""  # from, to, start, end, or none
     words: frozenset[str] = frozenset()
     closed: bool = False  # a question for yes or no
     text: str = ""
-    past: bool = False  # it asks how something was, not how it shall be
+    past: bool = False  # a question about the past, not about the future
     hourly: bool = False  # of such a thing "when" means the time of day at least as much as the day
     choices: frozenset[str] = frozenset()  # the words beside an "or": what may be chosen
 
@@ -84,18 +77,18 @@ class Want(Struct, frozen=True):
         return not self.kinds and not self.words
 
 
-def asked(text: str) -> tuple[Want, ...]:
-    """Everything that a message asks the user for; offers and confirmations are not that."""
-    found = []
+def requested_wants(text: str) -> tuple[Want, ...]:
+    """Return everything that a message asks the user for, but for offers and confirmations."""
+    wants = []
     spoken = sentences(ASIDE.sub("\n", text))
     for at, sentence in enumerate(spoken):
         if at >= len(spoken) - 2 or ADDRESSED.search(sentence):
-            found += [want for want in _asks(sentence) if not want.vague]
-    return tuple(found)
+            wants += [want for want in _asks(sentence) if not want.vague]
+    return tuple(wants)
 
 
 def _asks(sentence: str) -> list[Want]:
-    """One question, or several that one sentence joins: "which city, and on what day?"."""
+    """Return the questions that one sentence joins: "which city, and on what day?"."""
     whole = _ask(sentence)
     if whole is None:
         return []
@@ -126,7 +119,7 @@ def _ask(sentence: str) -> Want | None:
         closed = False
     shown = values(sentence) - {"count"}
     if closed and (shown or CONFIRMING.search(low)):
-        return None  # it names the values: a confirmation or an offer, not a question for them
+        return None  # a confirmation or an offer, which names the values itself
     if CONFIRMING.search(low) and (shown or opened is None):
         return None
     if closed and not marked and not _inverted(words):
@@ -136,7 +129,7 @@ def _ask(sentence: str) -> Want | None:
 
 
 def _choices(words: list[str]) -> frozenset[str]:
-    """What a question for one of several things names: "a window or an aisle seat?"."""
+    """Return the things that a question offers a choice of: "a window or an aisle seat?"."""
     near = {
         meaning(words[beside])
         for at, word in enumerate(words)
@@ -157,7 +150,7 @@ def _inverted(words: list[str]) -> bool:
 
 @lru_cache(maxsize=2048)
 def slot(name: str) -> Want:
-    """What a slot of this name holds."""
+    """Return the want that a slot of this name answers."""
     return want_of(name_words(name), named=True)
 
 
@@ -199,7 +192,7 @@ def want_of(words: list[str], *, closed: bool = False, text: str = "", named: bo
 
 
 def _is_id(words: list[str]) -> bool:
-    """An order number is no number of orders."""
+    """Return whether a number is an identifier: an order number is not a count of orders."""
     at = next((at for at, word in enumerate(words) if word in ("number", "num")), 0)
     if at == 0 or "many" in words or words[at + 1 : at + 2] == ["of"]:
         return False
@@ -207,7 +200,7 @@ def _is_id(words: list[str]) -> bool:
 
 
 def _later(words: list[str], place: str, moment: str) -> str:
-    """Which of the two a question mentions only in passing: the one that comes second."""
+    """Return whichever of place and time a question mentions second, in passing."""
     if place in words and moment in words and words.index(moment) < words.index(place):
         return "place"
     return "when"

@@ -1,4 +1,4 @@
-"""Text taken apart: sentences, words, stems; and the values that show in it."""
+"""Sentences, words and stems of a text, and the values in it."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ CLOCK = re.compile(
     rf"(?:half|quarter) (?:past|to) {_HOUR}|"
     rf"{_HOUR} in the (?:morning|afternoon|evening))"
 )
-# A long run of the same characters is tried once, from its beginning, or as far as a limit: from
-# each of its characters to its end would take the square of it.
+# Match a long run of the same characters once, from its beginning or up to a limit: matching
+# from each of its characters would take quadratic time.
 MONEY = re.compile(
     r"[$€£¥]\s?\d|(?<![\d,.])[,.]*\b\d[\d,.]{0,24} ?(?:dollars?|euros?|pounds?|usd|eur|bucks)\b"
 )
@@ -55,7 +55,7 @@ NUMBER = re.compile(r"\b\d+\b")
 
 @lru_cache(maxsize=4096)
 def stem(word: str) -> str:
-    """A word without its endings, as far as English spelling lets one do that by rule."""
+    """Return a word without its endings, as far as rules of English spelling allow."""
     if word.endswith("'s"):
         word = word[:-2]
     for ending, put in (("ies", "y"), ("sses", "ss"), ("ches", "ch"), ("shes", "sh")):
@@ -74,12 +74,12 @@ def stem(word: str) -> str:
 
 @lru_cache(maxsize=4096)
 def meaning(word: str) -> str:
-    """The word that stands for all words of the same meaning."""
+    """Return the word that stands for all words of the same meaning."""
     return SAME.get(word) or SAME.get(stem(word)) or stem(word)
 
 
 def clipped(text: str) -> str:
-    """Both ends of a long text: what is asked or complained of is seldom in the middle."""
+    """Return both ends of a long text: questions and complaints are seldom in the middle."""
     if len(text) <= LONGEST:
         return text
     return f"{text[: LONGEST // 2]}\n{text[-(LONGEST // 2) :]}"
@@ -93,18 +93,18 @@ def split_words(text: str) -> list[str]:
 
 
 def name_words(name: str) -> list[str]:
-    """The words of a slot's name: `departureDate`, `departure_date`, `departure-date`."""
+    """Return the words of a slot's name: `departureDate`, `departure_date`, `departure-date`."""
     return split_words(re.sub(r"[\W_]+", " ", CAMEL.sub(" ", name)))
 
 
 def sentences(text: str) -> list[str]:
-    return [part for part in (found.strip() for found in SENTENCE.findall(text)) if part]
+    return [part for part in map(str.strip, SENTENCE.findall(text)) if part]
 
 
 def values(text: str) -> frozenset[str]:
-    """The sorts of value that show in a text by their form alone."""
+    """Return the sorts of value that a text contains, recognised by their form alone."""
     low = text.lower()
-    found = {
+    sorts = {
         kind
         for kind, pattern in (
             ("date", DATE),
@@ -117,5 +117,5 @@ def values(text: str) -> frozenset[str]:
         if pattern.search(low)
     }
     if NUMBER.search(low) or any(word in NUMBERS for word in low.split()):
-        found.add("count")
-    return frozenset(found)
+        sorts.add("count")
+    return frozenset(sorts)

@@ -38,43 +38,38 @@ from stateward.world import World
 
 __all__ = ["BackupReport", "backup", "copy", "restore", "verify"]
 
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it, of how much
+Progress = Callable[[str, int, int], None]  # the step, the amount done, the total
 
-MANY = 100  # entities asked for in one round trip
+MANY = 100  # entities read in one round trip
 
 
 class BackupReport(Struct, frozen=True):
-    """What a backup, restore, copy or verification found and did."""
+    """The report of a backup, restore, copy or verification."""
 
     namespace: str
     entities: int
     messages: int
     documents: int
-    moment: Moment  # "store": all of it as of one moment; "entity": each entity as of one
+    moment: Moment  # "store": the whole store as of one moment; "entity": each entity as of its own
     engine: str
     taken_at: str
     bytes: int = 0  # of the file
     sha256: str = ""  # of the file, but for its last part
     erased: int = 0  # entities left out, because their user was erased since
-    resumed: bool = False  # an interrupted restore was gone on with
+    resumed: bool = False  # continued an interrupted restore
 
 
 def backup(
     url: str | None, path: str, *, namespace: str = "default", progress: Progress | None = None
 ) -> BackupReport:
-    """Write all of a namespace into a new file, which appears complete or not at all."""
+    """Write a whole namespace into a new file, which appears complete or not at all."""
     check_id(namespace, "a namespace")
     if os.path.exists(checked_path(path)):
         raise InvalidInput(f"{path} exists already: choose another name, or remove it first")
-    with _reading(parse(url), namespace) as (source, header):
-        writer = BackupWriter(path, header)
-        try:
-            for line in _watched(source, progress):
-                writer.write(line)
-            total = writer.finish()
-        except BaseException:
-            writer.abandon()
-            raise
+    with _reading(parse(url), namespace) as (source, header), BackupWriter(path, header) as writer:
+        for line in _with_progress(source, progress):
+            writer.write(line)
+        total = writer.finish()
     return _report(header, writer.counts.all(), bytes=writer.bytes, sha256=total)
 
 
@@ -92,7 +87,7 @@ def restore(
     erasures: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> BackupReport:
-    """Put a backup into an empty namespace, that of the backup unless another is named.
+    """Restore a backup into an empty namespace: the original one unless another is named.
 
     Nothing is written before the whole file was verified. What belonged to users who were erased
     since is left out: as the target knows, the backup itself, or the stores and backups named in
@@ -100,7 +95,7 @@ def restore(
     """
     with BackupFile(path) as file:
         marks = Erasures()
-        found = _verified(file, progress, marks, source=True)
+        contents = _verified(file, progress, marks, source=True)
         into = namespace or file.header.namespace
         check_id(into, "a namespace")
         for other in erasures:
@@ -108,12 +103,12 @@ def restore(
         with opened(parse(url)) as engine:
             marks.add_all(Source(engine, into).marks(), there=True)
             what = f"the backup {os.path.basename(path)}"
-            target = RestoreTarget(engine, into, found.sha256, what)
+            target = RestoreTarget(engine, into, contents.sha256, what)
             target.begin()
             target.put_marks(marks)
             target.put(file.lines(_advance(progress, "restoring", file.size)), marks)
             target.finish()
-    return _changed(found, into, target)
+    return _changed(contents, into, target)
 
 
 def copy(
@@ -124,7 +119,7 @@ def copy(
     to: str | None = None,
     progress: Progress | None = None,
 ) -> BackupReport:
-    """Put all of a namespace into an empty one of another store, without a file in between."""
+    """Copy a whole namespace into an empty one of another store, without a file in between."""
     into = to or namespace
     check_id(namespace, "a namespace")
     check_id(into, "a namespace")
@@ -140,9 +135,9 @@ def copy(
         target.begin()
         target.put_marks(marks)
         counts = Counts()
-        target.put(_counted(_watched(source, progress), counts), marks)
+        target.put(_counted(_with_progress(source, progress), counts), marks)
         if target.resumed:
-            target.drop(_gone(Source(engine, into), source, namespace))
+            target.drop(_deleted_in_source(Source(engine, into), source, namespace))
         target.finish()
     return _changed(_report(header, counts.all()), into, target)
 
@@ -152,7 +147,7 @@ def copy(
 
 @contextmanager
 def opened(url: EngineURL) -> Iterator[SyncEngine]:
-    """A store's engine, for a block."""
+    """Open a store's engine for the duration of a block."""
     engine: SyncEngine = create_sync_engine(url, World())
     engine.open()
     try:
@@ -163,17 +158,17 @@ def opened(url: EngineURL) -> Iterator[SyncEngine]:
 
 @contextmanager
 def _reading(url: EngineURL, namespace: str) -> Iterator[tuple[Source, Header]]:
-    """A namespace to read, as of one moment where the engine can show one."""
+    """Open a namespace for reading, as of one moment if the engine supports snapshots."""
     refuse_missing(url)
     with opened(looking(url)) as engine:
-        said = engine.describe()
+        facts = engine.describe()
         one_moment = engine.capabilities.snapshots
         header = Header(
             FORMAT,
             namespace,
             "store" if one_moment else "entity",
-            said.engine,
-            said.version,
+            facts.engine,
+            facts.version,
             __version__,
             moment_of(World().now()).isoformat(timespec="seconds"),
         )
@@ -185,7 +180,7 @@ def _reading(url: EngineURL, namespace: str) -> Iterator[tuple[Source, Header]]:
 
 
 def _add_erasures(marks: Erasures, other: str, namespace: str) -> None:
-    """Those that another store, or another backup, knows."""
+    """Add the erasures that another store or another backup has recorded."""
     if "://" in other:
         url = parse(other)
         refuse_missing(url)
@@ -196,8 +191,8 @@ def _add_erasures(marks: Erasures, other: str, namespace: str) -> None:
             _verified(file, None, marks)
 
 
-def _gone(target: Source, source: Source, namespace: str) -> Iterator[Entity]:
-    """What an interrupted copy has brought and the source does not hold any more."""
+def _deleted_in_source(target: Source, source: Source, namespace: str) -> Iterator[Entity]:
+    """Yield the entities that an interrupted copy brought and the source no longer has."""
     some: list[Entity] = []
 
     def missing() -> Iterator[Entity]:
@@ -205,9 +200,9 @@ def _gone(target: Source, source: Source, namespace: str) -> Iterator[Entity]:
         yield from (entity for entity, there in zip(some, held, strict=True) if not there)
         some.clear()
 
-    for found in target.entities():
-        if found.entity.kind not in (*OWN_KINDS, OPERATIONS):  # no copy removes a log of deeds
-            some.append(found.entity)
+    for listed in target.entities():
+        if listed.entity.kind not in (*OWN_KINDS, OPERATIONS):  # a copy keeps the operations log
+            some.append(listed.entity)
         if len(some) >= MANY:
             yield from missing()
     yield from missing()
@@ -237,8 +232,8 @@ def _counted(lines: Iterator[Content], counts: Counts) -> Iterator[Content]:
         yield line
 
 
-def _watched(source: Source, progress: Progress | None) -> Iterator[Content]:
-    """The lines of a store, with word of how far they have come."""
+def _with_progress(source: Source, progress: Progress | None) -> Iterator[Content]:
+    """Yield the lines of a store, and report progress."""
     if progress is None:
         yield from source.lines()
         return
@@ -257,8 +252,8 @@ def _advance(progress: Progress | None, what: str, total: int) -> Advance | None
 def _report(
     header: Header, counts: tuple[int, int, int], *, bytes: int = 0, sha256: str = ""
 ) -> BackupReport:
-    kept = (header.moment, header.engine, header.taken_at)
-    return BackupReport(header.namespace, *counts, *kept, bytes=bytes, sha256=sha256)
+    origin = (header.moment, header.engine, header.taken_at)
+    return BackupReport(header.namespace, *counts, *origin, bytes=bytes, sha256=sha256)
 
 
 def _changed(report: BackupReport, namespace: str, target: RestoreTarget) -> BackupReport:

@@ -17,11 +17,11 @@ from stateward.ops import (
 )
 from stateward.world import World
 
-PAUSE = 0.2  # seconds between two looks whether it is free
+PAUSE = 0.2  # seconds between two attempts to take the lease
 
 
 class EngineLease:
-    """Keeps a second process out of the same work. Nothing renews it but the work itself."""
+    """A lease that keeps a second process out of the same work, renewed by the work itself."""
 
     def __init__(
         self, engine: SyncEngine, entity: Entity, world: World, *, ttl: float, holder: str
@@ -38,11 +38,11 @@ class EngineLease:
 
     @property
     def fence(self) -> Fence:
-        """What a write checks that only the holder may make."""
+        """Return the fence of a write that only the holder may make."""
         return Fence(self._token, self._nonce)
 
     def take(self, wait: float) -> bool:
-        """Whether it was to be had within so many seconds."""
+        """Take the lease within so many seconds; return whether that succeeded."""
         end = self._world.monotonic() + wait
         while True:
             self._since = self._world.monotonic()
@@ -55,11 +55,11 @@ class EngineLease:
             self._world.block(min(PAUSE, outcome.remaining))
 
     def keep(self) -> bool:
-        """Renew it when a quarter of it is over; False: whoever stood still for long lost it."""
+        """Renew the lease when a quarter of it is over; False if the lease was lost meanwhile."""
         return self._world.monotonic() - self._since < self._ttl / 4 or self.renew()
 
     def renew(self) -> bool:
-        """Whether no one else has had it since it was taken."""
+        """Renew the lease; return whether no one else has held it since it was taken."""
         self._since = self._world.monotonic()
         return isinstance(self._commit(Renew(self._token, self._nonce, self._ttl)), Applied)
 

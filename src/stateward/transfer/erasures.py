@@ -1,4 +1,4 @@
-"""What must outlive a restore: that a user was erased; and what says that one is in progress."""
+"""Marks that outlive a restore: of erased users, and of a restore in progress."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stateward.transfer.lines import Content, DocumentLine, EntityLine
 
 
 def marker(namespace: str) -> Entity:
-    """There while a restore is in progress, or was interrupted."""
+    """Return the entity that exists while a restore is in progress or interrupted."""
     return Entity(namespace, RESTORING, RESTORING)
 
 
 class Mark(NamedTuple):
-    """An entity of the kind `erased`; its id is a digest of the user's."""
+    """An entity of the kind `erased`, whose id is a digest of the user's id."""
 
     id: str
     head: Head
@@ -26,32 +26,32 @@ class Mark(NamedTuple):
 
     @property
     def at(self) -> float:
-        """When the erasure began."""
+        """Return the time at which the erasure began."""
         return self.documents[ERASED].updated
 
     @property
     def done(self) -> float:
-        """When nothing of the user was left; infinite: that did not come to pass."""
+        """Return the time at which the erasure was complete; infinity if it never was."""
         done = self.documents.get(ERASED_ALL)
         return inf if done is None or done.updated < self.at else done.updated
 
 
 class Erasures:
-    """The latest mark of every erased user, from wherever there are any."""
+    """The latest mark of every erased user, from all sources."""
 
     def __init__(self) -> None:
         self._marks: dict[str, Mark] = {}
-        self._there: dict[str, Mark] = {}  # what the target says
-        self._source: dict[str, Mark] = {}  # what the source of what is restored says
+        self._there: dict[str, Mark] = {}  # marks of the target
+        self._source: dict[str, Mark] = {}  # marks of the source that is restored
 
     def add_all(self, marks: Iterable[Mark], *, there: bool = False, source: bool = False) -> None:
-        """Those of a store or backup; `there`: of the very namespace that is restored.
+        """Add the marks of a store or backup; `there`: the marks are of the target namespace.
 
-        `source`: of where what is restored comes from.
+        `source`: the marks are of the source that is restored.
         """
         for mark in marks:
-            known = self._marks.get(mark.id)
-            if known is None or (known.at, -known.done) < (mark.at, -mark.done):
+            recorded = self._marks.get(mark.id)
+            if recorded is None or (recorded.at, -recorded.done) < (mark.at, -mark.done):
                 self._marks[mark.id] = mark
             if there:
                 self._there[mark.id] = mark
@@ -59,10 +59,10 @@ class Erasures:
                 self._source[mark.id] = mark
 
     def covers(self, line: EntityLine) -> bool:
-        """Whether this belonged to a user who was erased after it was begun.
+        """Return whether an entity belonged to a user who was erased after the entity was created.
 
-        What the source still has, and was changed there after that erasure was done, is not meant:
-        the user has claimed it since.
+        An entity that was changed in the source after the erasure was complete is not covered:
+        the user has claimed the entity since.
         """
         if not line.owner:
             return False
@@ -73,7 +73,7 @@ class Erasures:
         return own is None or own.at < mark.at or line.updated <= own.done
 
     def restores(self, namespace: str) -> Iterator[tuple[Entity, Restore]]:
-        """How to make the namespace know all of them."""
+        """Yield a restore for each mark that the namespace lacks or has in another state."""
         for id, mark in self._marks.items():
             there = self._there.get(id)
             if there is None or (there.at, there.done) != (mark.at, mark.done):
@@ -81,7 +81,7 @@ class Erasures:
 
 
 def marks_of(lines: Iterable[Content]) -> Iterator[Mark]:
-    """Those of a backup, which is read to its end."""
+    """Yield the marks of a backup; reads the backup to its end."""
     mark: Mark | None = None
     for line in lines:
         if isinstance(line, EntityLine):

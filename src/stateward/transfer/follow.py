@@ -1,6 +1,6 @@
-"""A copy that is kept up to date: what changes in a namespace is brought to another store.
+"""A copy that is kept up to date: changes of a namespace are brought to another store.
 
-What was touched is told by the feed of changes (`state/change_feed.py`). What was deleted is not,
+The feed of changes (`state/change_feed.py`) reports touched entities, but no deleted ones,
 so both sides are compared from time to time, and at the end. An entity is brought as a whole, as of
 one moment. The target stays marked as a copy in the making: nothing else is ever overwritten.
 """
@@ -24,23 +24,23 @@ from stateward.transfer.source import Source
 from stateward.transfer.target import OWN_KINDS, RestoreTarget
 from stateward.world import World
 
-POLL = 0.5  # seconds between two looks
+POLL = 0.5  # seconds between two reads of the feed
 COMPARE = 300.0  # seconds between two comparisons
-AGAIN = 1.0  # seconds until a store that failed is asked again
+AGAIN = 1.0  # seconds until a failed store is tried again
 
 
 class FollowReport(Struct):
-    """How far a copy has come."""
+    """The progress of a copy."""
 
     namespace: str
-    brought: int = 0  # entities, each time they were
+    brought: int = 0  # entities, counted at every copy
     removed: int = 0
     compared: int = 0  # comparisons of both sides
-    behind: int = 0  # entities that are known to wait
-    more: bool = False  # there may be others behind those
-    seconds: float = 0.0  # since the first of them was touched
+    behind: int = 0  # entities known to be waiting
+    more: bool = False  # more entities may be waiting behind the known ones
+    seconds: float = 0.0  # seconds since the first waiting entity was touched
     cursor: str | None = None  # to continue from
-    problem: str | None = None  # why nothing can be brought right now
+    problem: str | None = None  # the reason why nothing can be copied right now
 
 
 class Follower:
@@ -66,7 +66,7 @@ class Follower:
         self._marks = Erasures()
 
     def begin(self) -> None:
-        """Mark the target, or continue with what was marked; learn which kinds there are."""
+        """Mark the target, or continue a marked one, and list the kinds of entities."""
         self._target.begin()
         cursors = cursors_of(self._report.cursor)
         (listed,) = self._engine.execute((List(self._namespace, tally="kind"),))
@@ -76,13 +76,13 @@ class Follower:
         self._learn_erasures()
 
     def look(self) -> None:
-        """Bring what was touched since the last look."""
+        """Copy the entities that were touched since the last read of the feed."""
         for feed in self._feeds.values():
             feed.look()
         self.catch_up()
 
     def catch_up(self) -> None:
-        """Bring the rest of a look, page by page."""
+        """Copy the entities of the remaining pages of the feed."""
         report = self._report
         while feeds := [feed for feed in self._feeds.values() if feed.looking]:
             fresh: list[Found] = []
@@ -106,7 +106,7 @@ class Follower:
         self._progress(report)
 
     def compare(self) -> None:
-        """What the source has that the copy has not, and the other way round."""
+        """Copy the entities that differ, and drop those that the source no longer has."""
         self._learn_erasures()
         for some in _in_batches(self._source.entities()):
             self._bring(some)
@@ -120,11 +120,11 @@ class Follower:
         self._progress(self._report)
 
     def finish(self) -> None:
-        """The copy may be used: it is no longer one in the making."""
+        """Mark the copy as complete, so that it may be used."""
         self._target.finish()
 
     def leave(self) -> None:
-        """Somebody may continue with it."""
+        """Release the target, so that another process may continue the copy."""
         self._target.leave()
 
     def _learn_erasures(self) -> None:
@@ -133,7 +133,7 @@ class Follower:
         self._target.put_marks(self._marks)
 
     def _bring(self, some: list[Found]) -> None:
-        """Those of them that the copy does not have as they are."""
+        """Copy the entities whose copies are missing or outdated."""
         heads = self._copy.heads([self._ours(found.entity) for found in some])
         differ = [f for f, head in zip(some, heads, strict=True) if _state(f.head) != _state(head)]
         if differ:
@@ -206,7 +206,7 @@ def follow(
 
 
 def _state(head: Head) -> tuple[object, ...]:
-    """What a copy has in common with what it was copied from."""
+    """Return the part of a head that a copy has in common with its source."""
     return head.exists, head.commits, head.version, head.stamp, head.updated
 
 

@@ -1,4 +1,4 @@
-"""Backups as files: JSON lines in gzip members, so that `gzip -dc` shows them.
+"""Backup files: JSON lines in gzip members, readable with `gzip -dc`.
 
 Each member holds some whole lines and carries gzip's own checksum. The last one holds the last line
 alone and is stored uncompressed, byte for byte as `_stored` writes it; its SHA-256 is over every
@@ -13,7 +13,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterator
 from hashlib import sha256
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO, NamedTuple, Self
 
 import msgspec
 
@@ -32,13 +32,13 @@ from stateward.transfer.lines import (
 )
 
 MEMBER = 256 * 1024  # bytes of text in a member, before its last line
-# A member that unpacks to more than this is a trap, unless it is as large itself: one that holds
-# a larger line is not compressed.
+# Refuse a member that unpacks to more than this, unless the member itself is as large: a member
+# with a larger line is not compressed.
 LARGEST_MEMBER = 256 * 1024 * 1024
 CHUNK = 64 * 1024
 LEVEL = 6
 GZIP = 31  # zlib's name for the gzip format
-SMALL = 4096  # more than the last member takes
+SMALL = 4096  # an upper bound for the size of the last member
 HEAD = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 
 _URL = re.compile(r"[a-zA-Z][\w+.-]*:(//|.+@)")
@@ -49,7 +49,7 @@ Advance = Callable[[int], None]  # called with the bytes of the file read so far
 
 
 class Counts:
-    """How much of what a backup holds. What documents were before counts as part of them."""
+    """The counts of a backup's contents. Earlier versions count as part of their documents."""
 
     def __init__(self) -> None:
         self.entities = self.messages = self.documents = 0
@@ -69,7 +69,7 @@ class Counts:
 
 
 def checked_path(path: str) -> str:
-    """A URL in the place of a file is a mistake, and may hold a password."""
+    """Return the path of a file; refuses a URL, which is a mistake and may hold a password."""
     if _URL.match(path):
         raise InvalidInput("FILE must be the path of a backup, not a URL")
     return path
@@ -79,7 +79,7 @@ def checked_path(path: str) -> str:
 
 
 class BackupWriter:
-    """Writes one file, which appears complete or not at all, readable by its owner alone."""
+    """Writer of one file, which appears complete or not at all, readable by its owner alone."""
 
     def __init__(self, path: str, header: Header) -> None:
         self._path = path
@@ -89,6 +89,13 @@ class BackupWriter:
         self.counts = Counts()
         self.bytes = 0
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        """Remove the file if the block failed before `finish`."""
+        self._file.__exit__(*error)
+
     def write(self, line: Content) -> None:
         self.counts.add(line)
         self._lines += _encode(line) + b"\n"
@@ -96,7 +103,7 @@ class BackupWriter:
             self._flush()
 
     def finish(self) -> str:
-        """Make it durable and put it in its place; returns the sum it ends with."""
+        """Make the file durable, move it to its path, and return its final checksum."""
         self._flush()
         total = self._sum.hexdigest()
         end = End(*self.counts.all(), sha256=total)
@@ -106,9 +113,6 @@ class BackupWriter:
         except OSError as error:
             raise self._failed(error) from error
         return total
-
-    def abandon(self) -> None:
-        self._file.abandon()
 
     def _flush(self) -> None:
         if not self._lines:
@@ -135,7 +139,7 @@ class BackupWriter:
 
 
 def _stored(text: bytes) -> bytes:
-    """A gzip member that holds the text as it is; there is only one way to write it."""
+    """Return a gzip member with the text uncompressed, in its only possible form."""
     length = struct.pack("<HH", len(text), len(text) ^ 0xFFFF)
     return HEAD + b"\x01" + length + text + struct.pack("<II", zlib.crc32(text), len(text))
 
@@ -144,16 +148,16 @@ def _stored(text: bytes) -> bytes:
 
 
 class Member(NamedTuple):
-    """One part of a file."""
+    """One gzip member of a file."""
 
     text: bytes
-    start: int  # where in the file it begins
-    raw: bytes  # its own bytes, of a small one
-    sum_before: str  # SHA-256 of every byte before it
+    start: int  # its offset in the file
+    raw: bytes  # its own bytes, if it is small
+    sum_before: str  # SHA-256 of every byte before this member
 
 
 class BackupFile:
-    """Reads one file, and refuses at the first thing that is not as it was written."""
+    """Reader of one file, which raises at the first byte that is not as it was written."""
 
     def __init__(self, path: str) -> None:
         self._path = checked_path(path)
@@ -179,7 +183,7 @@ class BackupFile:
         self.close()
 
     def lines(self, advance: Advance | None = None) -> Iterator[Content]:
-        """Every line between the first and the last; `end` is set when all was as it should be."""
+        """Yield every line between the first and the last; sets `end` once all is verified."""
         counts = Counts()
         entity: EntityLine | None = None
         last = 0
@@ -234,9 +238,9 @@ class BackupFile:
             try:
                 decoded = _decode(line)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise self._refused(line, member.start) from error
+                raise self._format_error(line, member.start) from error
             if isinstance(decoded, Header) and decoded.format != FORMAT:
-                raise self._refused(line, member.start)
+                raise self._format_error(line, member.start)
             yield decoded
 
     def _members(self) -> Iterator[Member]:
@@ -275,14 +279,14 @@ class BackupFile:
             "Use another copy of it"
         )
 
-    def _refused(self, line: bytes, at: int) -> BackupDamaged:
-        """A newer format is not damage: it says so itself."""
+    def _format_error(self, line: bytes, at: int) -> BackupDamaged:
+        """Return the error for a file of another format: a newer format is not damage."""
         try:
-            said = msgspec.json.decode(line)
+            head = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            said = None
+            head = None
         number = (
-            said.get("format") if isinstance(said, dict) and said.get("is") == "backup" else None
+            head.get("format") if isinstance(head, dict) and head.get("is") == "backup" else None
         )
         if isinstance(number, int) and number > FORMAT:
             return BackupDamaged(

@@ -10,11 +10,11 @@ from stateward.ops import Entry, Head, Value
 
 FORMAT = 1
 
-Moment = Literal["store", "entity"]  # what the backup shows as of one moment
+Moment = Literal["store", "entity"]  # the part that the backup shows as of one moment
 
 
 class Line(Struct, frozen=True, tag_field="is", omit_defaults=True):
-    """One JSON object; its member `is` says which."""
+    """A line: one JSON object, whose member `is` names its type."""
 
 
 class Header(Line, frozen=True, tag="backup"):
@@ -100,7 +100,7 @@ class EntryLine(Line, frozen=True, tag="entry"):
 
 
 class End(Line, frozen=True, tag="end"):
-    """The last line: what must have come before it."""
+    """The last line: the counts of all lines before it."""
 
     entities: int
     messages: int

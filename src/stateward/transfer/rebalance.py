@@ -38,10 +38,10 @@ BATCH = 50  # entities that are moved together
 
 
 class SpilledTurns(Protocol):
-    """What the replicas kept locally because their stores could not take it."""
+    """The turns that replicas stored locally because their stores did not accept them."""
 
     def take(self) -> None:
-        """Make sure that it can be had; raises `StoreUnavailable`."""
+        """Acquire the turns for this process, or raise `StoreUnavailable`."""
 
     def replay(
         self,
@@ -49,20 +49,20 @@ class SpilledTurns(Protocol):
         home: Callable[[Entity], str],
         keep: Callable[[], float],
     ) -> int:
-        """Bring everything home; `keep` says until when that may continue. How many were stored."""
+        """Store every turn on its volume, and return their number; `keep` returns the deadline."""
 
     def close(self) -> None:
-        """Leave what is left to whoever comes next."""
+        """Leave the remaining turns to the next run."""
 
 
 class Moved(Struct, frozen=True):
-    """What a run did, or with `dry_run` would do."""
+    """The report of a run, or with `dry_run` its plan."""
 
     replicas: list[str]
     moves: dict[str, dict[str, int]]  # from → to → entities
-    undecided: list[str]  # what two volumes have, in words
+    undecided: list[str]  # entities that two volumes have, described in words
     dry_run: bool
-    replayed: int = 0  # turns that replicas had kept locally
+    replayed: int = 0  # turns that replicas had stored locally
 
     @property
     def entities(self) -> int:
@@ -109,15 +109,15 @@ class Rebalancing:
         self._undecided: list[str] = []
 
     def plan(self) -> Moved:
-        """What a run would move. Changes nothing."""
+        """Return the plan of a run. Changes nothing."""
         self._refuse_forgotten()
         for source in self._volumes.values():
-            for found in source.everything():
-                self._note(source.name, self._home(found.entity))
+            for listed in source.everything():
+                self._note(source.name, self._home(listed.entity))
         return self._result(dry_run=True)
 
     def run(self, wait: float) -> Moved:
-        """Move everything to where it belongs; waits so long for replicas to be gone.
+        """Move everything to its volume, after waiting so many seconds for replicas to stop.
 
         If it fails or is killed, run it again with the same stores.
         """
@@ -161,7 +161,7 @@ class Rebalancing:
             self._moves.setdefault(source, Counter())[home] += 1
 
     def _refuse_forgotten(self) -> None:
-        """A volume that is not named would keep its state for itself."""
+        """Refuse to run if a volume names a replica whose own store was not given."""
         for volume in self._volumes.values():
             recorded = volume.recorded()
             before = recorded["for"] if isinstance(recorded, dict) else recorded or []
@@ -187,24 +187,24 @@ class Rebalancing:
                 volume.note(source, [])
 
     def _spread_erasures(self) -> None:
-        """Whoever was erased anywhere stays erased everywhere: what is restored asks its volume."""
+        """Record every erasure on all volumes, because a restore asks only its own volume."""
         for source in self._volumes.values():
-            for found in source.everything(ERASED):
-                whole = source.whole(found.entity)
+            for marks in source.everything(ERASED):
+                whole = source.whole(marks.entity)
                 for volume in self._volumes.values():
-                    known = volume.heads([found.entity])[found.entity]
-                    if known.updated < whole.head.updated:
-                        check = CommitsAt(known.commits)
-                        volume.apply([(found.entity, _restore(whole), check)])
+                    head = volume.heads([marks.entity])[marks.entity]
+                    if head.updated < whole.head.updated:
+                        check = CommitsAt(head.commits)
+                        volume.apply([(marks.entity, _restore(whole), check)])
 
     def _empty(self, source: Volume) -> None:
-        """Move what belongs elsewhere, batch by batch."""
+        """Move the entities that belong to other volumes, batch by batch."""
         waiting: dict[str, list[Entity]] = {}
-        for found in source.everything():
-            home = self._home(found.entity)
+        for listed in source.everything():
+            home = self._home(listed.entity)
             if home == source.name:
                 continue
-            waiting.setdefault(home, []).append(found.entity)
+            waiting.setdefault(home, []).append(listed.entity)
             if len(waiting[home]) == BATCH:
                 self._move(source, self._volumes[home], waiting.pop(home))
         for home, entities in waiting.items():
@@ -229,13 +229,14 @@ class Rebalancing:
         self._progress(sum(sum(to.values()) for to in self._moves.values()))
 
     def _copy(self, source: Volume, home: Volume, entities: list[Entity]) -> dict[Entity, Head]:
-        """Whole entities, as many together as memory likes; returns the head of each."""
+        """Copy whole entities, in batches that fit into memory; return the head of each."""
         heads: dict[Entity, Head] = {}
         together: list[tuple[Entity, Write, Check]] = []
         size = 0
         for entity in entities:
             for part in self._parts(source, entity):
-                if entity in heads or size > SMALL:  # parts of one entity come one after the other
+                # Parts of one entity are written one after the other.
+                if entity in heads or size > SMALL:
                     home.apply(together)
                     together, size = [], 0
                 write, check = _restore(part), CommitsAt(part.head.commits)
@@ -249,7 +250,7 @@ class Rebalancing:
         return heads
 
     def _parts(self, source: Volume, entity: Entity) -> Iterator[Fetched]:
-        """An entity with all that counts, in parts that memory likes; at least one."""
+        """Yield an entity with all its parts that are moved, in batches that fit into memory."""
         after = 0
         while True:
             self._keep()
@@ -263,7 +264,7 @@ class Rebalancing:
             after = part.entries[-1].seq
 
     def _compare(self, source: Volume, home: Volume, entity: Entity) -> None:
-        """Read both again: a copy that is not equal is worth nothing."""
+        """Compare originals and copies by reading both again."""
         after = 0
         while True:
             self._keep()
@@ -281,7 +282,7 @@ class Rebalancing:
             after = one.entries[-1].seq
 
     def _keep(self) -> float:
-        """Keep the volumes in our hands; returns until when they surely are."""
+        """Renew the leases of all volumes; return the time until which they surely last."""
         end = self._world.monotonic() + TTL / 2
         for volume in self._volumes.values():
             volume.keep()
@@ -289,15 +290,15 @@ class Rebalancing:
 
 
 def _comparable(part: Fetched) -> Fetched:
-    """Without what a volume counts for itself, and without the lease, which does not move."""
+    """Return a part without its lease and a volume's own counters, which do not move."""
     head = replace(part.head, life=0, dropped=0.0, lease=None, token=0)
     return replace(part, head=head)
 
 
 def _moved(head: Head) -> Restore:
-    """Nothing is left of the original, or of a copy that does not count; it has expired.
+    """Return the restore that leaves an entity empty and expired on the volume it left.
 
-    It is not dropped: a turn that was written before and comes late is no turn of what was deleted.
+    The entity is not dropped: otherwise a late turn would count as written to a deleted entity.
     """
     return Restore(replace(head, expires=head.updated))
 

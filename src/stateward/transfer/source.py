@@ -1,4 +1,4 @@
-"""From a store to the lines of a backup, in bounded memory."""
+"""Reading a store as the lines of a backup, in bounded memory."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from stateward.transfer.lines import Content, DocumentLine, EntityLine, EntryLin
 LISTED = 200  # entities on a page
 TOGETHER = 50  # entities read in one round trip
 FEWEST, FIRST, MOST = 1, 100, 1000  # entries in one round trip
-SMALL, LARGE = 512 * 1024, 4 * 1024 * 1024  # bytes of a page: below it may grow, above it shrinks
+SMALL, LARGE = 512 * 1024, 4 * 1024 * 1024  # bytes: pages grow below, shrink above
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Content).decode
 
 
 class PageSize:
-    """How many entries one page reads, to bound the memory: a message may have a megabyte."""
+    """The number of entries on a page, adapted to their size to bound the memory."""
 
     def __init__(self) -> None:
         self.entries = FIRST
 
     def measure(self, page: Fetched) -> None:
-        """The next page is smaller if this one was large, and larger if it was full and small."""
+        """Make the next page smaller after a large one, and larger after a full and small one."""
         size = bytes_of(page)
         if size > LARGE:
             self.entries = max(FEWEST, self.entries // 2)
@@ -40,13 +40,13 @@ class PageSize:
 
 
 def bytes_of(page: Fetched) -> int:
-    """About what it weighs."""
+    """Return the approximate size of a page in bytes."""
     documents = sum(len(value.json) for value in page.documents.values())
     return documents + sum(len(entry.body) for entry in page.entries)
 
 
 class Source:
-    """A namespace as it is read for a backup.
+    """A reader of a namespace for a backup.
 
     `one_moment` says that the reader shows the whole store as of one moment. Without it, an entity
     that changes between two of its pages is read again, in larger ones: each is consistent in
@@ -60,17 +60,17 @@ class Source:
         self._page = PageSize()
 
     def size(self) -> int:
-        """Entities and entries there are, to tell how far the reading has come."""
+        """Return the number of entities and entries together, to report progress."""
         return sum(1 + found.head.live for found in self.entities())
 
     def marks(self) -> Iterator[Mark]:
-        """Who was erased."""
-        for found in self.entities(ERASED, (ERASED, ERASED_ALL)):
-            if ERASED in found.documents:
-                yield Mark(found.entity.id, found.head, dict(found.documents))
+        """Yield the marks of erased users."""
+        for listed in self.entities(ERASED, (ERASED, ERASED_ALL)):
+            if ERASED in listed.documents:
+                yield Mark(listed.entity.id, listed.head, dict(listed.documents))
 
     def entities(self, kind: str | None = None, documents: tuple[str, ...] = ()) -> Iterator[Found]:
-        """All of them, by kind and id."""
+        """Yield all entities, sorted by kind and id."""
         listing = List(self._namespace, kind=kind, documents=documents, limit=LISTED)
         while True:
             (listed,) = self._reader.execute((listing,))
@@ -81,62 +81,62 @@ class Source:
             listing = replace(listing, after=listed.next)
 
     def has(self, entities: Sequence[Entity]) -> list[bool]:
-        """Which of these there are."""
+        """Return whether each of the entities exists."""
         return [head.exists for head in self.heads(entities)]
 
     def heads(self, entities: Sequence[Entity]) -> list[Head]:
-        """What each of these says of itself."""
+        """Return the heads of these entities."""
         fetched = self._reader.execute([Fetch(entity) for entity in entities])
         return [outcome.head for outcome in fetched if isinstance(outcome, Fetched)]
 
     def lines(self) -> Iterator[Content]:
-        """Everything, entity by entity."""
+        """Yield the lines of all entities, one entity after the other."""
         return self.lines_of(self.entities())
 
     def lines_of(self, listed: Iterable[Found]) -> Iterator[Content]:
-        """All of these that are still there."""
+        """Yield the lines of those of the entities that still exist."""
         together: list[Found] = []
         entries = 0
-        for found in listed:
-            if found.entity.kind == RESTORING:
+        for each in listed:
+            if each.entity.kind == RESTORING:
                 raise StateConflictError(
                     f"a restore into the namespace {self._namespace!r} was not finished: run it "
                     "again to its end, then make the backup"
                 )
-            if found.entity.kind == HEARTBEAT:
-                continue  # which processes lived then is no one's state
-            entries += min(found.head.live, self._page.entries)
+            if each.entity.kind == HEARTBEAT:
+                continue  # the list of live processes belongs to no backup
+            entries += min(each.head.live, self._page.entries)
             if together and (entries > self._page.entries or len(together) == TOGETHER):
                 yield from self._several([item.entity for item in together])
-                together, entries = [], min(found.head.live, self._page.entries)
-            together.append(found)
+                together, entries = [], min(each.head.live, self._page.entries)
+            together.append(each)
         yield from self._several([item.entity for item in together])
 
     def _several(self, entities: Sequence[Entity]) -> Iterator[Content]:
-        """Small entities are read in one round trip."""
+        """Yield the lines of several entities; small ones are read in one round trip."""
         size = self._page.entries
         log = Log(first=size, whole=True)
         reads = [Fetch(entity, log=log, all_documents=True) for entity in entities]
         for entity, fetched in zip(entities, self._reader.execute(reads), strict=True):
             assert isinstance(fetched, Fetched)
-            if fetched.head.exists:  # it may be gone since it was listed
+            if fetched.head.exists:  # the entity may have been deleted since it was listed
                 yield from self._one(entity, fetched, size)
 
     def _one(self, entity: Entity, page: Fetched, size: int) -> Iterator[Content]:
-        """All of an entity as of one moment; nothing, if it is deleted before it was read."""
+        """Yield the lines of an entity as of one moment; none if it is deleted meanwhile."""
         if self._one_moment or len(page.entries) < size:
             yield from self._pages(entity, page, size)
             return
         least = FEWEST
         while page.head.exists:
-            with _Kept() as kept:  # no one can take back a line that was written
+            with _Kept() as waiting:  # a yielded line cannot be revoked
                 try:
-                    kept.write(self._pages(entity, page, size, least))
-                except _Changed:  # so busy an entity is read in larger pages, at last in one
+                    waiting.write(self._pages(entity, page, size, least))
+                except _Changed:  # read a busy entity in larger pages, at last in one
                     least = size = 2 * size
                     page = self._first_page(entity, size)
                     continue
-                yield from kept.lines()
+                yield from waiting.lines()
                 return
 
     def _first_page(self, entity: Entity, size: int) -> Fetched:
@@ -148,7 +148,7 @@ class Source:
     def _pages(
         self, entity: Entity, page: Fetched, size: int, least: int = FEWEST
     ) -> Iterator[Content]:
-        """All of an entity from its first page on; `_Changed` if it does not stay the same."""
+        """Yield the lines of an entity from its first page on; `_Changed` if the entity changes."""
         head = page.head
         yield EntityLine.of(entity.kind, entity.id, head)
         yield from (DocumentLine.of(name, value) for name, value in page.documents.items())
@@ -171,7 +171,7 @@ class _Changed(Exception):
 
 
 class _Kept:
-    """Lines that wait until their entity is complete; on disk, if they are many."""
+    """Lines that wait until their entity is complete; many lines are stored on disk."""
 
     def __init__(self) -> None:
         self._file = SpooledTemporaryFile(max_size=LARGE)  # noqa: SIM115  # closed by `__exit__`

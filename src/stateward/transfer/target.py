@@ -1,4 +1,4 @@
-"""From the lines of a backup to a store, in commits of bounded size."""
+"""Writing the lines of a backup to a store, in commits of bounded size."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ BATCH = 2 * 1024 * 1024  # bytes in one round trip
 TOGETHER = 100  # commits in one round trip
 LEASE = 10.0  # seconds after which a restore that was killed can be run again
 CLOCKS_DIFFER = 60.0  # seconds
-OWN_KINDS = (ERASED, RESTORING, HEARTBEAT)  # what an empty namespace may hold
+OWN_KINDS = (ERASED, RESTORING, HEARTBEAT)  # kinds of entities that an empty namespace may hold
 
 
 class Part:
-    """What is known so far of the entity that is being read."""
+    """The part of an entity that was read last."""
 
     def __init__(self, line: EntityLine) -> None:
         self.line = line
@@ -55,7 +55,7 @@ class Part:
         self.entries: list[Entry] = []
         self.documents: dict[str, Value] = {}
         self.size = 0
-        self.stored: Head | None = None  # as the parts before this one have left it
+        self.stored: Head | None = None  # the head after the parts before this one
 
     def add(self, line: Content) -> None:
         if isinstance(line, DocumentLine):
@@ -69,7 +69,7 @@ class Part:
         return self.size >= PART or len(self.entries) >= ENTRIES
 
     def restore(self, *, last: bool) -> Restore:
-        """As a write: a log that is not complete yet ends with the entry that is there."""
+        """Return the part as a write: an incomplete log ends with the last entry read so far."""
         head = self.head if last else self._so_far()
         entries, documents = tuple(self.entries), dict(self.documents)
         write = Restore(head, entries, documents, continued=self.stored is not None)
@@ -90,7 +90,7 @@ class Part:
 
 
 class RestoreTarget:
-    """An empty namespace that a backup is put into.
+    """An empty namespace that a backup is restored into.
 
     A marker in the namespace holds until the end which `source` is being restored (`what` says it
     to people), so that an interrupted restore can be run again, and nothing else can be restored
@@ -125,54 +125,54 @@ class RestoreTarget:
         )
         self.resumed = False
         self.erased = 0
-        self._keeps_log = False  # of operations: one that is there is not overwritten
+        self._keeps_log = False  # whether an operations log is there, which is not overwritten
 
     # --- beginning and end ----------------------------------------------------------
 
     def begin(self) -> None:
         """Refuse a namespace that is in use; mark it as being restored."""
-        if (there := self._marked()) is None:
+        if (marker := self._read_marker()) is None:
             self._refuse_used()
             marked = {**self._source, "keeps_log": self._keeps_log}
             put = Put(RESTORING, encode(marked, "the marker"))
             commit = Commit(self._marker, self._world.new_id(), (put,), (Absent(),))
             (outcome,) = self._engine.execute((commit,))
-            there = self._source if isinstance(outcome, Applied) else self._marked()
+            marker = self._source if isinstance(outcome, Applied) else self._read_marker()
         else:
             self.resumed = True
-            self._keeps_log = bool(there.get("keeps_log"))
-        if there is None or there.get("source") != self._source["source"]:
-            what = "something else" if there is None else there.get("what", "something else")
+            self._keeps_log = bool(marker.get("keeps_log"))
+        if marker is None or marker.get("source") != self._source["source"]:
+            what = "something else" if marker is None else marker.get("what", "something else")
             raise StateConflictError(
                 f"{what} is being restored into the namespace {self._namespace!r}: finish that "
                 "first (run it again), or use another namespace"
             )
-        # One process at a time: the loser would overwrite what agents write after the winner.
+        # Admit one process: a second one would overwrite later writes of agents.
         if not self._lease.take(1.5 * LEASE):
             raise StateConflictError(
                 f"another process is restoring into the namespace {self._namespace!r} right now; "
                 "wait for it, or stop it and run this again"
             )
 
-    def _marked(self) -> dict[str, Any] | None:
+    def _read_marker(self) -> dict[str, Any] | None:
         (fetched,) = self._engine.execute((Fetch(self._marker, documents=(RESTORING,)),))
         assert isinstance(fetched, Fetched)
         value = fetched.documents.get(RESTORING)
         return None if value is None else dict(decode(value.json))
 
     def _refuse_used(self) -> None:
-        for found in Source(self._engine, self._namespace).entities():
-            if found.entity.kind == OPERATIONS and not self._follows:
+        for listed in Source(self._engine, self._namespace).entities():
+            if listed.entity.kind == OPERATIONS and not self._follows:
                 self._keeps_log = True
-            elif found.entity.kind not in OWN_KINDS:
+            elif listed.entity.kind not in OWN_KINDS:
                 raise StateConflictError(
                     f"the namespace {self._namespace!r} is not empty (it has the "
-                    f"{found.entity.kind} {found.entity.id!r}): use another one with "
+                    f"{listed.entity.kind} {listed.entity.id!r}): use another one with "
                     f"{self._option}, or an empty store"
                 )
 
     def finish(self) -> None:
-        """Everything is there, and the namespace may be used."""
+        """Mark the restore as complete, so that the namespace may be used."""
         self._flush()
         drop = Commit(self._marker, self._world.new_id(), (Drop(),), (self._lease.fence,))
         self._send([drop])
@@ -182,7 +182,7 @@ class RestoreTarget:
         self._lease.release()
 
     def keep(self) -> None:
-        """To be called every few seconds by whoever has nothing to put for a while."""
+        """Renew the lease; call this every few seconds while there is nothing to put."""
         self._keep()
 
     def drop(self, entities: Iterable[Entity]) -> None:
@@ -191,16 +191,16 @@ class RestoreTarget:
         if self._follows:
             self._flush()
 
-    # --- in between -----------------------------------------------------------------
+    # --- restoring ------------------------------------------------------------------
 
     def put_marks(self, erasures: Erasures) -> None:
-        """First of all: whoever looks at the half-restored namespace learns who is gone."""
+        """Put the marks of erased users first, so that a half-restored namespace has them."""
         for entity, write in erasures.restores(self._namespace):
             self._add(entity, write, 0)
         self._flush()
 
     def put(self, lines: Iterable[Content], erasures: Erasures) -> None:
-        """All of it, but for what belonged to users who have been erased since."""
+        """Put all lines, without the entities of users who have been erased since."""
         part: Part | None = None
         for line in lines:
             if isinstance(line, EntityLine):
@@ -229,7 +229,7 @@ class RestoreTarget:
         self._add(self._entity(part), part.restore(last=True), size)
 
     def _put_part(self, part: Part, *, last: bool = False) -> bool:
-        """One part of many, after what came before it; False: its time has come in the meantime."""
+        """Put the next part of a large entity; False if the entity has expired meanwhile."""
         self._flush()
         before, entity = part.stored, self._entity(part)
         checks: tuple[Check, ...]
@@ -246,14 +246,14 @@ class RestoreTarget:
         return True
 
     def _keep(self) -> None:
-        """Whoever was frozen for too long learns it here."""
+        """Renew the lease; raises if this process was paused for too long."""
         if not self._lease.keep():
             raise _changed(self._marker)
 
     def _untouched(self, entities: Sequence[Entity]) -> list[tuple[Check, ...]]:
-        """For each, that it is still as whoever holds the lease has found it.
+        """Return checks that each entity is still as it was while this process held the lease.
 
-        The lease is another entity's, and no commit can check it: one that is on its way while
+        A commit cannot check the lease of another entity: a commit that is on its way while
         this process is frozen arrives after someone else has finished the restore, and must not
         overwrite what agents have written since.
         """
@@ -262,17 +262,17 @@ class RestoreTarget:
             self._keep()
             return [absent] * len(entities)
         heads = self._engine.execute([Fetch(entity) for entity in entities])
-        if not self._lease.renew():  # what was found is only worth anything if it was held then
+        if not self._lease.renew():  # the reads count only if the lease was held at that time
             raise _changed(self._marker)
         checks: list[tuple[Check, ...]] = []
         for found in heads:
             assert isinstance(found, Fetched)
-            known = found.head.exists or self._follows
-            checks.append((CommitsAt(found.head.commits),) if known else absent)
+            existed = found.head.exists or self._follows
+            checks.append((CommitsAt(found.head.commits),) if existed else absent)
         return checks
 
     def _has_expired(self, part: Part) -> bool:
-        """By this machine's clock, which may be a little behind the engine's."""
+        """Return whether an entity has expired by our clock, which may be behind the engine's."""
         expires = part.head.expires
         return expires is not None and expires < self._world.now() + CLOCKS_DIFFER
 

@@ -1,4 +1,4 @@
-"""One replica's own store, in the hands of whoever rebalances."""
+"""One replica's own store, held by a rebalancing run."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from stateward.transfer.engine_lease import EngineLease
 from stateward.transfer.source import FIRST, Source
 from stateward.world import World
 
-TTL = 5.0  # of the lease that keeps a second run out
+TTL = 5.0  # seconds of the lease that keeps a second run out
 TAKEN_OVER = "another run has taken over; let it finish"
-ARRIVING = "arriving"  # the document of the layout that notes what is being copied here
+ARRIVING = "arriving"  # the layout's document that lists the entities being copied here
 
 
 class Volume:
-    """One replica's store, in the hands of this run."""
+    """One replica's store, held by this run."""
 
     def __init__(self, name: str, engine: SyncEngine, layout: Entity, world: World) -> None:
         self.name = name
@@ -56,13 +56,13 @@ class Volume:
         return self._engine.execute((op,))[0]
 
     def everything(self, kind: str | None = None) -> Iterator[Found]:
-        """All that is divided among the replicas; or all of one kind."""
-        for found in Source(self._engine, self._layout.namespace).entities(kind):
-            if kind is not None or found.entity.kind not in UNROUTED:
-                yield found
+        """Yield all entities that are divided among the replicas, or those of one kind."""
+        for listed in Source(self._engine, self._layout.namespace).entities(kind):
+            if kind is not None or listed.entity.kind not in UNROUTED:
+                yield listed
 
     def whole(self, entity: Entity, after: int = 0, first: int = FIRST) -> Fetched:
-        """A part of an entity with all that counts; the first part has its documents too."""
+        """Return a part of an entity with all data to move; the first part has the documents."""
         log = Log(after, first=first, whole=True)
         fetched = self._ask(Fetch(entity, log=log, all_documents=after == 0))
         assert isinstance(fetched, Fetched)
@@ -82,11 +82,11 @@ class Volume:
         return decode(fetched.documents[name].json) if name in fetched.documents else None
 
     def recorded(self) -> Any:
-        """The names that the volume is laid out for; while it is being rebalanced, a dict."""
+        """Return the replicas' names in the layout; a dict while the volume is being rebalanced."""
         return self._document(LAYOUT)
 
     def arriving(self) -> tuple[str, list[Entity]] | None:
-        """From where a run was copying last, and what; None: it never was."""
+        """Return the source and the entities of the last copy to this volume, or None."""
         noted = self._document(ARRIVING)
         if noted is None:
             return None
@@ -98,7 +98,7 @@ class Volume:
         return self._ask(Commit(entity, self._world.new_id(), (write,), checks))
 
     def apply(self, writes: Sequence[tuple[Entity, Write, Check]]) -> None:
-        """All of these, each on its own entity and each only if its check holds."""
+        """Apply writes to their entities, each only if its check holds."""
         new_id = self._world.new_id
         commits = [Commit(entity, new_id(), (write,), (check,)) for entity, write, check in writes]
         outcomes = self._engine.execute(commits) if commits else []
@@ -111,9 +111,9 @@ class Volume:
                 )
 
     def take_back(self, entity: Entity) -> bool:
-        """Make sure that an earlier run, should it still live, can not drop this any more.
+        """Count a commit on the entity, so that an earlier run that is still alive cannot drop it.
 
-        False if it is not here any more.
+        Return False if the entity is no longer here.
         """
         while (head := self.whole(entity).head).exists:
             counted = Restore(replace(head, commits=head.commits + 1), continued=True)
@@ -123,11 +123,11 @@ class Volume:
         return False
 
     def record(self, value: Any) -> None:
-        """What replicas look at before they serve anything."""
+        """Record the value that replicas read before they serve anything."""
         self._put(LAYOUT, value)
 
     def note(self, source: str, entities: Sequence[Entity]) -> None:
-        """What is being copied here, and from where."""
+        """Note the entities that are being copied here, and their source."""
         self._put(ARRIVING, {"from": source, "entities": [[e.kind, e.id] for e in entities]})
 
     def _put(self, name: str, value: Any) -> None:
@@ -140,7 +140,7 @@ class Volume:
 
     def take(self, wait: float) -> None:
         """Keep other runs out, and replicas from moving in."""
-        if not self._lease.take(max(wait, TTL)):  # a killed run's lease lasts so long
+        if not self._lease.take(max(wait, TTL)):  # seconds until the lease of a killed run expires
             raise StoreUnavailable(f"another run is rebalancing the store of {self.name!r}")
 
     def keep(self) -> None:
@@ -152,7 +152,7 @@ class Volume:
         self._lease.release()
 
     def refuse_present(self, wait: float) -> None:
-        """Raise if a replica uses the volume, and does not stop within so many seconds."""
+        """Raise if a replica uses the volume and does not stop within `wait` seconds."""
         end = self._world.monotonic() + wait
         while (holder := self._present()) is not None:
             if self._world.monotonic() >= end:
@@ -164,8 +164,8 @@ class Volume:
             self.keep()
 
     def _present(self) -> str | None:
-        for found in self.everything(REPLICA):
-            outcome = self._commit(found.entity, Drop(), Unheld())
+        for listed in self.everything(REPLICA):
+            outcome = self._commit(listed.entity, Drop(), Unheld())
             if isinstance(outcome, Held):
-                return found.head.lease.holder if found.head.lease else "a replica"
+                return listed.head.lease.holder if listed.head.lease else "a replica"
         return None

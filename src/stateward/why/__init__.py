@@ -1,1 +1,1 @@
-"""Why an agent forgot: what a turn was given, what it was not, and the reason for each."""
+"""Explanation of why an agent forgot: the content of a turn's context, and reasons for gaps."""

@@ -1,4 +1,4 @@
-"""What a turn was given that the one before was not, and what became of it until now. No I/O."""
+"""Differences of a turn's knowledge to the turn before, and to what is stored now. No I/O."""
 
 from __future__ import annotations
 
@@ -11,50 +11,52 @@ from stateward.why.words import bounds, naming, quoted
 
 
 def since_before(moment: ThreadMoment) -> KnowledgeDifference | None:
-    """What this turn was given and the one before was not, and the other way round."""
+    """Compare what this turn was given with what the turn before was given."""
     old, new = moment.before, moment.knew
     if old is None or new is None:
         return None
-    came, left = _changed(old.numbers, new.numbers)
-    told = []
+    added, removed = _changed(old.numbers, new.numbers)
+    sentences = []
     if old.receipt.unread != new.receipt.unread:
         which = "This turn" if new.receipt.unread else "The turn before"
-        told.append(f"{which} could not read the store.")
+        sentences.append(f"{which} could not read the store.")
     if old.receipt.summary is None and new.receipt.summary is not None:
-        told.append("There is a summary now.")
+        sentences.append("There is a summary now.")
     elif old.receipt.summary != new.receipt.summary:
-        told.append(f"{'No' if new.receipt.summary is None else 'Another'} summary is given now.")
+        sentences.append(
+            f"{'No' if new.receipt.summary is None else 'Another'} summary is given now."
+        )
     if bounds(old.receipt) != bounds(new.receipt):
-        told.append(f"Asked for: {bounds(new.receipt)}; before: {bounds(old.receipt)}.")
+        sentences.append(f"Asked for: {bounds(new.receipt)}; before: {bounds(old.receipt)}.")
     before = {name: each[0] for name, each in (old.receipt.documents or {}).items()}
     after = {name: each[0] for name, each in (new.receipt.documents or {}).items()}
-    told += _versions(before, after, old.user, new.user)
-    told += _names("Workflow", old.receipt.workflows or {}, new.receipt.workflows or {})
-    return KnowledgeDifference(old.version, came, left, tuple(told))
+    sentences += _versions(before, after, old.user, new.user)
+    sentences += _names("Workflow", old.receipt.workflows or {}, new.receipt.workflows or {})
+    return KnowledgeDifference(old.version, added, removed, tuple(sentences))
 
 
 def until_now(moment: ThreadMoment) -> KnowledgeDifference | None:
-    """What became of what this turn was given."""
+    """Compare what this turn was given with what is stored now."""
     knew = moment.knew
     if knew is None:
         return None
-    told = []
+    sentences = []
     own = range(moment.turn.first, moment.turn.last + 1)
     read = moment.turn.last if knew.receipt.unread else knew.receipt.version
-    since = (it.version for it in moment.entries if it.version > read)
-    came = tuple(sorted(number for number in since if number not in own))
+    since = (entry.version for entry in moment.entries if entry.version > read)
+    added = tuple(sorted(number for number in since if number not in own))
     gone = [g for g in knew.gone if g.what == "message"]
     for why in dict.fromkeys(g.why for g in gone):
         numbers = tuple(sorted(int(g.name) for g in gone if g.why == why and g.name))
         if numbers:
-            told.append(f"{naming(numbers)}: {why} since.")
+            sentences.append(f"{naming(numbers)}: {why} since.")
     others = [g for g in knew.gone if g.what in ("summary", "workflow")]
-    told += [f"{f'The {g.what} {g.name}'.rstrip()}: {g.why} since." for g in others]
+    sentences += [f"{f'The {g.what} {g.name}'.rstrip()}: {g.why} since." for g in others]
     if knew.receipt.documents is not None:
         before = {name: each[0] for name, each in knew.receipt.documents.items()}
         after = {name: each.version for name, each in moment.documents.items()}
-        told += _versions(before, after, knew.user, moment.documents)
-    return KnowledgeDifference(moment.version, came, (), tuple(told))
+        sentences += _versions(before, after, knew.user, moment.documents)
+    return KnowledgeDifference(moment.version, added, (), tuple(sentences))
 
 
 def _changed(old: Iterable[int], new: Iterable[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -68,20 +70,20 @@ def _versions(
     before: Mapping[str, Document],
     after: Mapping[str, Document],
 ) -> list[str]:
-    told = []
+    sentences = []
     for name in sorted({*old, *new}):
         if name not in new:
-            told.append(f"Document {quoted(name)}: not there any more.")
+            sentences.append(f"Document {quoted(name)}: not there any more.")
         elif name not in old:
-            told.append(f"Document {quoted(name)}: new, version {new[name]}.")
+            sentences.append(f"Document {quoted(name)}: new, version {new[name]}.")
         elif old[name] != new[name]:
             keys = _keys(before.get(name), after.get(name))
-            told.append(f"Document {quoted(name)}: version {old[name]} to {new[name]}{keys}.")
-    return told
+            sentences.append(f"Document {quoted(name)}: version {old[name]} to {new[name]}{keys}.")
+    return sentences
 
 
 def _keys(old: Document | None, new: Document | None) -> str:
-    """Which names of a document have other values."""
+    """Name the fields of a document that have other values."""
     if old is None or new is None:
         return ""
     names = [n for n in {**old.value, **new.value} if old.value.get(n) != new.value.get(n)]

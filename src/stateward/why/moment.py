@@ -1,16 +1,18 @@
-"""What is read of a store to explain one turn of a thread."""
+"""Reading from a store all that explains one turn of a thread."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from stateward.errors import InvalidInput, NotKept
-from stateward.records import Change, Cursor, Document, Knowledge, Late
+from stateward.records import Change, Cursor, Document, Late
 from stateward.repeats import with_receipts
 from stateward.repeats.find import EmbedFunction
-from stateward.state.edits import EDITS, edits_of
+from stateward.state.edits import EDITS
 from stateward.state.threads import Thread
+from stateward.state.window_record import Knowledge
 from stateward.store import Store
+from stateward.why.reasons import edited_before
 from stateward.why.records import AppendSpan, ReadThread, Sign, ThreadMoment
 from stateward.why.signs import repeats_in, signs_of, turn_of
 from stateward.why.written_order import appends_of, as_written, not_before
@@ -35,7 +37,7 @@ async def _late(store: Store, thread: Thread, entries: tuple[Change, ...]) -> tu
     there = {entry.version for entry in entries}
     late = [span for span in await thread.late() if span.first in there]
     knew = {span.first: await known_at(store, thread.id, Cursor(span.first)) for span in late}
-    read = {first: it.receipt.version for first, it in knew.items() if it is not None}
+    read = {first: each.receipt.version for first, each in knew.items() if each is not None}
     return not_before(late, read, entries)
 
 
@@ -52,7 +54,7 @@ async def find_signs(
     known: Mapping[str, Document],
     embed: EmbedFunction | None = None,
 ) -> list[Sign]:
-    """The repeats of a thread, by its numbers, and whether the model had been given what it asked.
+    """Find the repeats of a thread by its numbers, and if the model had been given the answer.
 
     `documents` are the user's, `known` what counts from the thread's beginning: see `repeats_in`.
     """
@@ -66,7 +68,7 @@ async def find_signs(
 
 
 async def known_at(store: Store, thread: str, at: Cursor) -> Knowledge | None:
-    """What the turn with this message was given; None: not known, or since removed."""
+    """Return what the turn with this message was given; None: not known, or since removed."""
     try:
         return await known_here(store, thread, at)
     except InvalidInput:
@@ -74,7 +76,7 @@ async def known_at(store: Store, thread: str, at: Cursor) -> Knowledge | None:
 
 
 async def known_here(store: Store, thread: str, at: Cursor) -> Knowledge | None:
-    """The same, and of what was copied by a fork nothing: its numbers are those of the origin."""
+    """Return what the turn was given; None if a fork copied it, as its numbers are the origin's."""
     try:
         knew = await store.knew(thread, at)
     except NotKept:
@@ -92,14 +94,14 @@ async def read_moment(
     embed: EmbedFunction | None = None,
     hosts: bool = True,
 ) -> ThreadMoment | None:
-    """All that explains a turn: the one that has the message `at`, or else the worst one.
+    """Read all that explains a turn: the one that has the message `at`, or else the worst one.
 
     None: there is no such thread, or it is empty. `user` is who was forgotten, if the thread is
     not theirs; `last` is how many messages are read. Without `hosts` no one asks on which machines
     turns are kept.
     """
-    seen = await store.thread(thread).handle.fetch(documents=(EDITS,))
-    head = seen.head
+    fetched = await store.thread(thread).handle.fetch(documents=(EDITS,))
+    head = fetched.head
     if not head.exists or not head.version:
         return None
     owner = head.owner or None
@@ -111,18 +113,11 @@ async def read_moment(
     read = await read_thread(store, thread, owner, last=last if at is None else 2 * last, upto=upto)
     signs = await find_signs(store, read, documents, theirs, embed)
     turn = turn_of(read, signs, at)
-    first = next(it for it in read.entries if turn.first <= it.version <= turn.last)
+    first = next(each for each in read.entries if turn.first <= each.version <= turn.last)
     stamp = first.cursor.stamp if at is None or at.stamp is None else at.stamp
     knew = await known_here(store, thread, Cursor(first.version, stamp))
-    edits = edits_of(seen.documents.get(EDITS))
-    commits = -1 if knew is None else knew.receipt.commits
-    changed = {
-        number: removed
-        for start, end, made, removed in edits.spans
-        if made <= commits
-        for number in range(start, end + 1)
-    }
-    numbers = [it.version for it in read.entries]
+    removed, rewritten = edited_before(fetched.documents.get(EDITS), knew)
+    numbers = [entry.version for entry in read.entries]
     origin = await store.thread(thread).origin()
     replicas = await store.replicas() if hosts else []
     return ThreadMoment(
@@ -138,8 +133,8 @@ async def read_moment(
         await _documents_then(store, owner, documents, turn),
         user,
         theirs,
-        tuple(n for n, removed in changed.items() if removed and n < turn.first),
-        tuple(n for n, removed in changed.items() if not removed and n in numbers),
+        tuple(n for n in removed if n < turn.first),
+        tuple(n for n in rewritten if n in numbers),
         head.base,
         head.version,
         max(0, min(numbers) - 1 - head.base),
@@ -149,7 +144,7 @@ async def read_moment(
 
 
 async def _before(store: Store, read: ReadThread, turn: AppendSpan) -> Knowledge | None:
-    """What the turn before was given, the newest one that has a receipt."""
+    """Return what the newest earlier turn with a receipt was given."""
     at = read.appends.index(turn)
     for span in reversed(read.appends[max(0, at - LOOKED_BACK) : at]):
         if span.speaks:

@@ -1,4 +1,4 @@
-"""What is said of a turn: plain records, which text, JSON and HTML all show."""
+"""Plain records about one turn of a thread, shown as text, JSON and HTML."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from stateward.records import Change, Document, Gone, Knowledge, Late, TurnReceipt
+from stateward.records import Change, Document, Late
+from stateward.state.window_record import Gone, Knowledge, TurnReceipt
 
 Reason = Literal[
     "window",  # older than what was asked for
@@ -18,9 +19,9 @@ Reason = Literal[
     "unread",  # the store could not be read: nothing was given
     "removed",  # gone from the thread before
     "rewritten",  # other words by then
-    "not_asked",  # only the thread was asked for
-    "other_user",  # of another user than the thread is
-    "no_receipt",  # what was given is not known
+    "not_asked",  # the context was built without a user
+    "other_user",  # the document's user is not the thread's
+    "no_receipt",  # the given content is not known
     "given",  # the model had it
 ]
 ADVICE: Final[dict[Reason, str]] = {
@@ -81,7 +82,7 @@ class Sign(Struct, frozen=True):
 
 
 class ThreadMoment(Struct, frozen=True):
-    """All that was read to explain one turn of a thread."""
+    """Everything read from the store to explain one turn of a thread."""
 
     thread: str
     user: str | None
@@ -93,7 +94,7 @@ class ThreadMoment(Struct, frozen=True):
     signs: tuple[Sign, ...]  # of all turns that were looked at
     documents: dict[str, Document]  # the user's, as they are now
     documents_then: dict[str, Document]  # as they were when the turn was stored
-    asked_user: str | None = None  # who was forgotten, if they are not whose thread it is
+    asked_user: str | None = None  # the forgotten user, if not the thread's
     asked_documents: dict[str, Document] = {}  # theirs
     removed: tuple[int, ...] = ()  # messages that were removed before the thread was read
     rewritten: tuple[int, ...] = ()
@@ -105,7 +106,7 @@ class ThreadMoment(Struct, frozen=True):
 
 
 class Cause(Struct, frozen=True):
-    """One thing that was not given, or that was and is not to blame. `matters`: a sign is of it."""
+    """Reason for missing or present content. `matters`: the cause contains one of the signs."""
 
     reason: Reason
     sentence: str
@@ -115,7 +116,7 @@ class Cause(Struct, frozen=True):
 
     @property
     def advice(self) -> str:
-        """What to do about it; "": nothing that fits every agent."""
+        """Advice on what to do about the cause; "" if none fits every agent."""
         return ADVICE.get(self.reason, "")
 
 
@@ -131,7 +132,7 @@ class MessageSight(Struct, frozen=True):
 
 
 class KnowledgeDifference(Struct, frozen=True):
-    """What a turn was given that another moment did not have, and the other way round."""
+    """Difference between what a turn was given and what another moment had."""
 
     version: int  # of the turn compared with; the thread's, where it is now
     came: tuple[int, ...] = ()
@@ -140,7 +141,7 @@ class KnowledgeDifference(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """Why a turn of a thread knew what it knew."""
+    """Explanation of why a turn of a thread knew what it knew."""
 
     thread: str
     user: str | None

@@ -22,7 +22,7 @@ def repeats_in(
     known: Mapping[str, Document],
     embed: EmbedFunction | None = None,
 ) -> list[Repeat]:
-    """What was asked or done again, though it had been said.
+    """Find what was asked or done again although it had been said.
 
     `documents` are the user's; what they hold counts from the thread's beginning if it is older
     than that. `known` counts from there in any case.
@@ -72,14 +72,14 @@ def turn_of(read: ReadThread, signs: Sequence[Sign], at: Cursor | None) -> Appen
     """The turn that was asked for: of a question that was stored alone, the answer to it."""
     if at is None:
         sign = strongest(signs)
-        found = None if sign is None else span_of(sign.turn, read.appends)
-        spoken = [span for span in read.appends if span.speaks]
-        return found or (spoken or list(read.appends))[-1]
-    found = span_of(at.version, read.appends)
-    if found is None:
+        span = None if sign is None else span_of(sign.turn, read.appends)
+        spoken = [each for each in read.appends if each.speaks]
+        return span or (spoken or list(read.appends))[-1]
+    span = span_of(at.version, read.appends)
+    if span is None:
         raise InvalidInput(
             f"the thread {read.id!r} has no message {at.version}: it was removed, has expired, or "
             "was never there"
         )
-    following = read.appends[read.appends.index(found) :]
-    return found if found.speaks else next((span for span in following if span.speaks), found)
+    following = read.appends[read.appends.index(span) :]
+    return span if span.speaks else next((each for each in following if each.speaks), span)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stateward.audit.forms.terminal import fold
-from stateward.audit.forms.words import cells, line
+from stateward.pages.words import cells, fold, line
 from stateward.why.records import (
     Explanation,
     Judgement,
@@ -60,7 +59,7 @@ class _Sheet:
         self.lines += ["", self.paint(text, _BOLD)]
 
     def add(self, text: str, *codes: str, mark: str = "") -> None:
-        """A paragraph; what stands before it is as wide as the indent of the rest."""
+        """Add a paragraph; the mark before it is as wide as the indent of the rest."""
         wide = cells(mark)
         for at, part in enumerate(fold(line(text), self._width - wide)):
             before = mark if at == 0 else " " * wide
@@ -70,135 +69,137 @@ class _Sheet:
         self.add(text, mark="  - ")
 
     def row(self, before: str, text: str, *codes: str) -> None:
-        """One line, cut where the terminal ends."""
+        """Add one line, cut where the terminal ends."""
         shown, room = line(text), self._width - cells(before)
         while cells(shown) > room:
             shown = f"{shown[:-2].rstrip()}…"
-        told = f"{before}{shown}"
-        self.lines.append(self.paint(told, *codes) if codes else told)
+        row = f"{before}{shown}"
+        self.lines.append(self.paint(row, *codes) if codes else row)
 
 
-def shown(it: Explanation, command: str, *, colour: bool = False, width: int = 80) -> str:
+def shown(explanation: Explanation, command: str, *, colour: bool = False, width: int = 80) -> str:
     """The whole explanation. `command`, followed by a message's number, explains another turn."""
     sheet = _Sheet(colour, width)
-    word = WORDS[it.judgement]
-    mark = f"{sheet.paint(word, _BOLD, _COLOURS[it.judgement])}  "
-    for at, part in enumerate(fold(heading(it), width - len(word) - 2)):
+    word = WORDS[explanation.judgement]
+    mark = f"{sheet.paint(word, _BOLD, _COLOURS[explanation.judgement])}  "
+    for at, part in enumerate(fold(heading(explanation), width - len(word) - 2)):
         sheet.lines.append((mark if at == 0 else " " * (len(word) + 2)) + part)
     sheet.lines.append("")
-    sheet.add(it.answer, _BOLD)
-    if it.advice:
-        sheet.add(it.advice, mark="To do: ")
-    rest = [cause for cause in it.causes if cause.sentence not in it.answer]
+    sheet.add(explanation.answer, _BOLD)
+    if explanation.advice:
+        sheet.add(explanation.advice, mark="To do: ")
+    rest = [cause for cause in explanation.causes if cause.sentence not in explanation.answer]
     if rest:
-        sheet.title("What it was not given" if len(rest) == len(it.causes) else "Besides")
+        sheet.title("What it was not given" if len(rest) == len(explanation.causes) else "Besides")
         for cause in rest:
             sheet.point(cause.sentence)
-    _given(sheet, it)
-    for title, difference in differences(it):
+    _given(sheet, explanation)
+    for title, difference in differences(explanation):
         sheet.title(title)
         for sentence in difference:
             sheet.point(sentence)
-    if it.signs:
+    if explanation.signs:
         sheet.title("Signs of lost context")
-        for sign in it.signs:
+        for sign in explanation.signs:
             sheet.point(sign_line(sign))
-    _messages(sheet, it)
-    if it.others:
+    _messages(sheet, explanation)
+    if explanation.others:
         sheet.title("Other turns with a sign")
-        for sign in it.others[-MOST:]:
+        for sign in explanation.others[-MOST:]:
             sheet.point(f"{sign_line(sign)} {command} {sign.turn}")
-        if len(it.others) > MOST:
-            sheet.point(f"and {len(it.others) - MOST:,} before: --json has all")
+        if len(explanation.others) > MOST:
+            sheet.point(f"and {len(explanation.others) - MOST:,} before: --json has all")
     return "\n".join(sheet.lines)
 
 
-def heading(it: Explanation) -> str:
-    first, last = it.turn.first, it.turn.last
+def heading(explanation: Explanation) -> str:
+    first, last = explanation.turn.first, explanation.turn.last
     which = f"message {last}" if first == last else f"messages {first}–{last}"
-    user = "" if it.user is None else f", user {it.user}"
-    kept = f", kept on a machine until {day(it.turn.stored)}" if it.turn.kept else ""
-    return f"Thread {it.thread}, {which}, {day(it.turn.at)}{kept}{user}"
+    user = "" if explanation.user is None else f", user {explanation.user}"
+    spilled = (
+        f", kept on a machine until {day(explanation.turn.stored)}" if explanation.turn.kept else ""
+    )
+    return f"Thread {explanation.thread}, {which}, {day(explanation.turn.at)}{spilled}{user}"
 
 
-def facts(it: Explanation) -> list[tuple[str, str]]:
-    """What the turn was given, by name."""
-    receipt = it.receipt
+def facts(explanation: Explanation) -> list[tuple[str, str]]:
+    """Return what the turn was given, as rows of a name and a value."""
+    receipt = explanation.receipt
     if receipt is None or receipt.unread:
         return []
-    given = [message.number for message in it.messages if message.given]
+    numbers = [message.number for message in explanation.messages if message.given]
     many = receipt.given + receipt.pinned
-    told = [
-        ("Messages", f"{many:,}" + (f" ({spans(given)})" if given else "")),
+    rows = [
+        ("Messages", f"{many:,}" + (f" ({spans(numbers)})" if numbers else "")),
         ("Asked for", bounds(receipt)),
     ]
     if receipt.tokens is not None:
-        told.append(("Tokens", f"{receipt.tokens:,}"))
+        rows.append(("Tokens", f"{receipt.tokens:,}"))
     if receipt.summarised:
-        told.append(("Summary", f"of {count(receipt.summarised, 'message')}"))
+        rows.append(("Summary", f"of {count(receipt.summarised, 'message')}"))
     if receipt.shortened:
-        told.append(("Cut to fit", count(receipt.shortened, "message")))
+        rows.append(("Cut to fit", count(receipt.shortened, "message")))
     if receipt.documents is not None:
         versions = [f"{name} (version {each[0]})" for name, each in receipt.documents.items()]
-        told.append(("Documents", ", ".join(versions) or "none"))
+        rows.append(("Documents", ", ".join(versions) or "none"))
     if receipt.workflows:
-        told.append(("Workflows", ", ".join(receipt.workflows)))
-    return told
+        rows.append(("Workflows", ", ".join(receipt.workflows)))
+    return rows
 
 
-def differences(it: Explanation) -> list[tuple[str, list[str]]]:
-    """To the turn before, and to now: titles and sentences."""
-    told = []
-    if it.before is not None:
-        title = f"Difference to the turn before (message {it.before.version})"
-        told.append((title, _sentences(it.before, "Given now and not before")))
-    if it.now is not None:
-        title = f"Difference to now (version {it.now.version})"
-        told.append((title, _sentences(it.now, "Stored since it read")))
-    return told
+def differences(explanation: Explanation) -> list[tuple[str, list[str]]]:
+    """Return titles and sentences on the differences to the turn before, and to now."""
+    rows = []
+    if explanation.before is not None:
+        title = f"Difference to the turn before (message {explanation.before.version})"
+        rows.append((title, _sentences(explanation.before, "Given now and not before")))
+    if explanation.now is not None:
+        title = f"Difference to now (version {explanation.now.version})"
+        rows.append((title, _sentences(explanation.now, "Stored since it read")))
+    return rows
 
 
-def _sentences(difference: KnowledgeDifference, came: str) -> list[str]:
-    told = []
+def _sentences(difference: KnowledgeDifference, title: str) -> list[str]:
+    rows = []
     if difference.came:
-        told.append(f"{came}: {spans(difference.came)}.")
+        rows.append(f"{title}: {spans(difference.came)}.")
     if difference.left:
-        told.append(f"Given before and not now: {spans(difference.left)}.")
-    return [*told, *difference.sentences] or ["None."]
+        rows.append(f"Given before and not now: {spans(difference.left)}.")
+    return [*rows, *difference.sentences] or ["None."]
 
 
 def sign_line(sign: Sign) -> str:
     """A sign, and whether the model had been given what it asked for."""
-    given = {True: " The model had it.", False: " The model did not have it.", None: ""}[sign.given]
+    had = {True: " The model had it.", False: " The model did not have it.", None: ""}[sign.given]
     earlier = "" if sign.earlier is None else f" as message {sign.earlier}"
     kind = sign.kind.replace("_", " ")
-    return f"Message {sign.at}: {kind}{earlier}, {quoted(sign.evidence)} ({sign.score:.2f}).{given}"
+    return f"Message {sign.at}: {kind}{earlier}, {quoted(sign.evidence)} ({sign.score:.2f}).{had}"
 
 
-def _given(sheet: _Sheet, it: Explanation) -> None:
-    told = facts(it)
-    if told:
+def _given(sheet: _Sheet, explanation: Explanation) -> None:
+    rows = facts(explanation)
+    if rows:
         sheet.title("What it was given")
-        for name, value in told:
+        for name, value in rows:
             sheet.add(value, mark=f"  {name:<11}")
 
 
 def mark_of(message: MessageSight) -> str:
-    """What stands beside a message: given, or why not."""
+    """Return the mark beside a message: given, or why not."""
     return "given" if message.given else (message.reason or "").replace("_", " ")
 
 
-def _messages(sheet: _Sheet, it: Explanation) -> None:
-    """Those that a sign is of, and the newest."""
-    if not it.messages:
+def _messages(sheet: _Sheet, explanation: Explanation) -> None:
+    """Show the messages that a sign is about, and the newest."""
+    if not explanation.messages:
         return
-    held = {sign.holder for sign in it.signs} | {sign.earlier for sign in it.signs}
-    chosen = [m for m in it.messages if m.number in held]
-    newest = [m for m in it.messages if m.number not in held][-max(0, MOST - len(chosen)) :]
-    listed = [m for m in it.messages if m in chosen or m in newest]
-    rest = len(it.messages) - len(listed)
-    more = f", {len(listed)} of {len(it.messages):,}" if rest else ""
-    sheet.title(f"Messages before it{more}")
+    messages, signs = explanation.messages, explanation.signs
+    held = {sign.holder for sign in signs} | {sign.earlier for sign in signs}
+    chosen = [m for m in messages if m.number in held]
+    newest = [m for m in messages if m.number not in held][-max(0, MOST - len(chosen)) :]
+    listed = [m for m in messages if m in chosen or m in newest]
+    rest = f", {len(listed)} of {len(messages):,}" if len(listed) < len(messages) else ""
+    sheet.title(f"Messages before it{rest}")
     for message in listed:
         role = (message.role or "-")[:9]
         before = f"{message.number:>5}  {mark_of(message):<11} {line(role):<10}"

@@ -5,25 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
-from stateward.audit.forms.words import line
-from stateward.records import TurnReceipt
+from stateward.pages.words import line
+from stateward.state.window_record import TurnReceipt
 
 QUOTED = 60  # characters of a quotation in a sentence
 
 
 def spans(numbers: Iterable[int]) -> str:
-    """1–4, 7, 9–10."""
-    found: list[list[int]] = []
+    """Return numbers as spans, such as 1–4, 7, 9–10."""
+    stretches: list[list[int]] = []
     for number in sorted(numbers):
-        if found and number == found[-1][1] + 1:
-            found[-1][1] = number
+        if stretches and number == stretches[-1][1] + 1:
+            stretches[-1][1] = number
         else:
-            found.append([number, number])
-    return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in found)
+            stretches.append([number, number])
+    return ", ".join(f"{a}" if a == b else f"{a}–{b}" for a, b in stretches)
 
 
 def naming(numbers: Iterable[int], *, capital: bool = True) -> str:
-    """Messages 1–4."""
+    """Name messages by their numbers, such as "messages 1–4"."""
     named = tuple(numbers)
     noun = "message" if len(named) == 1 else "messages"
     return f"{noun.capitalize() if capital else noun} {spans(named)}"
@@ -38,7 +38,7 @@ def count(number: int, noun: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """a, b and c."""
+    """Join words, such as "a, b and c"."""
     *most, last = names
     return f"{', '.join(most)} and {last}" if most else last
 
@@ -58,7 +58,7 @@ def day(at: datetime) -> str:
 
 
 def bounds(receipt: TurnReceipt) -> str:
-    """What was asked for: last=20, max_tokens=4000."""
+    """Return the bounds that were asked for: last=20, max_tokens=4000."""
     asked = {
         "last": receipt.last,
         "turns": receipt.turns,
@@ -66,5 +66,5 @@ def bounds(receipt: TurnReceipt) -> str:
         "after": receipt.after or None,
         "upto": receipt.upto,
     }
-    told = [f"{name}={value}" for name, value in asked.items() if value is not None]
-    return ", ".join(told) or "the whole thread"
+    bounds = [f"{name}={value}" for name, value in asked.items() if value is not None]
+    return ", ".join(bounds) or "the whole thread"

@@ -28,18 +28,18 @@ def not_before(
     When it was written is estimated, to milliseconds; what it had read is known. `read` has the
     version that each of them had read, by its first message.
     """
-    found = []
+    corrected = []
     for span in late:
         version = read.get(span.first, 0)
-        seen = [entry.at for entry in entries if entry.version <= version]
-        found.append(replace(span, written_at=max([span.written_at, *seen[-1:]])))
-    return tuple(found)
+        read_at = [entry.at for entry in entries if entry.version <= version]
+        corrected.append(replace(span, written_at=max([span.written_at, *read_at[-1:]])))
+    return tuple(corrected)
 
 
 def written(entry: Change, late: Sequence[Late]) -> float:
-    """When a message was written, in seconds; until a late one arrived, it was kept somewhere."""
-    found = kept_span(entry.version, late)
-    return (entry.at if found is None else found.written_at).timestamp()
+    """Return when a message was written, in seconds; a late turn, before it was stored."""
+    span = kept_span(entry.version, late)
+    return (entry.at if span is None else span.written_at).timestamp()
 
 
 def kept_span(number: int, late: Sequence[Late]) -> Late | None:
@@ -52,15 +52,15 @@ def appends_of(entries: Sequence[Change], late: Sequence[Late]) -> list[AppendSp
     together: dict[str | None, list[Change]] = {}
     for entry in entries:
         together.setdefault(entry.cursor.stamp, []).append(entry)
-    found = []
+    spans = []
     for group in together.values():
         first, last = group[0], group[-1]
-        kept = kept_span(first.version, late)
-        at = first.at if kept is None else kept.written_at
+        spilled = kept_span(first.version, late)
+        at = first.at if spilled is None else spilled.written_at
         speaks = any(speaker(entry.message) == "assistant" for entry in group)
-        span = (first.version, last.version, at, last.at, kept is not None, speaks)
-        found.append(AppendSpan(*span))
-    return found
+        span = (first.version, last.version, at, last.at, spilled is not None, speaks)
+        spans.append(AppendSpan(*span))
+    return spans
 
 
 def span_of(number: int, spans: Sequence[AppendSpan]) -> AppendSpan | None:

@@ -1,4 +1,4 @@
-"""What a checker finds."""
+"""Anomalies that a checker reports."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Anomaly(NamedTuple):
-    """Something that a correct store never does.
+    """A violation that a correct store never shows.
 
     `name` is its short name, `story` tells people what happened, `transactions` are the places
     in the history that show it.

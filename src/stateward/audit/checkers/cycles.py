@@ -1,4 +1,4 @@
-"""Transactions that come before each other: found, named, and told in words."""
+"""Cycles of transactions that come before each other: search, names and descriptions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Path = list[tuple[int, int, int]]  # from, to, kind of edge
 
 
 class Graph:
-    """Who came before whom. Nodes behind the transactions are moments between them.
+    """Graph of transactions by precedence. Nodes behind the transactions are moments between them.
 
     Real-time order has a number of pairs that grows with the square of the history. A moment
     stands for all pairs across it: what completed before leads to it, and it leads to what
@@ -85,30 +85,30 @@ class Graph:
         return (set(part) for part in components(inside, successors) if len(part) > 1)
 
     def way(self, start: int, goal: int, inside: set[int], kinds: int) -> Path | None:
-        """The shortest way of at least one edge."""
-        came: dict[int, tuple[int, int]] = {}
+        """Return the shortest path of at least one edge."""
+        arrivals: dict[int, tuple[int, int]] = {}
         queue = deque([start])
         while queue:
             node = queue.popleft()
             for end, kind in self.out[node]:
-                if kind & kinds and end in inside and end not in came:
-                    came[end] = (node, kind)
+                if kind & kinds and end in inside and end not in arrivals:
+                    arrivals[end] = (node, kind)
                     queue.append(end)
-            if goal in came:
+            if goal in arrivals:
                 break
         else:
             return None
         path: Path = []
         node = goal
         while not path or node != start:
-            before, kind = came[node]
+            before, kind = arrivals[node]
             path.append((before, node, kind))
             node = before
         return path[::-1]
 
 
 def cycles(lists: Lists) -> Iterator[Anomaly]:
-    """One finding for every knot of transactions, named after the plainest cycle in it."""
+    """Return one finding for every knot of transactions, named after its plainest cycle."""
     graph = Graph(lists)
     for knot in graph.knots(range(len(graph.out)), ~0):
         name, path = plainest(graph, knot)
@@ -149,7 +149,7 @@ def _with_one_rw(graph: Graph, knot: set[int], kinds: int) -> Path | None:
 
 
 def _steps(graph: Graph, path: Path) -> Path:
-    """The path without its moments: from one before them straight to the one after."""
+    """Return the path without moments: one step across each, from the node before."""
     first = next(i for i, (start, _, _) in enumerate(path) if start < graph.size)
     steps: Path = []
     for start, end, kind in path[first:] + path[:first]:

@@ -1,4 +1,4 @@
-"""What processes did to lists, and what all their reads together say about each list."""
+"""Histories of lists: the operations of processes, and the order that all reads together show."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ListRead(NamedTuple):
 
 
 class Transaction(NamedTuple):
-    """One step of one process; times are of one clock.
+    """One step of one process; its times are of one clock.
 
     `fail`: certainly not applied. `unknown`: no answer came; `completed` is not looked at, and
     neither are its reads.
@@ -40,7 +40,7 @@ class Transaction(NamedTuple):
 
 
 class Lists:
-    """What all reads together say about each list."""
+    """Evidence of all reads together about each list."""
 
     def __init__(self, history: Sequence[Transaction]) -> None:
         self.history = history
@@ -69,14 +69,14 @@ class Lists:
         return self.appends.get(key, {}).get(value)
 
     def sound(self) -> Iterator[tuple[str, tuple[Value, ...]]]:
-        """The lists whose order can be trusted: the others are reported as they are."""
+        """Return the lists whose order can be trusted; the others are reported as they are."""
         for key, order in self.order.items():
             one_order = all(values == order[: len(values)] for _, values in self.reads[key])
             if one_order and len(set(order)) == len(order):
                 yield key, order
 
     def odd(self, key: str) -> Iterator[tuple[int, tuple[Value, ...]]]:
-        """The longest read, and every read that is not its beginning. All others follow."""
+        """Return the longest read, and every read that is not a beginning of it."""
         order = self.order[key]
         shown = False
         for number, values in self.reads[key]:

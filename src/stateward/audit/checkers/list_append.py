@@ -1,4 +1,4 @@
-"""Is a history of transactions over lists strictly serializable? And if not, why not?
+"""Checker for strict serializability of transactions over lists, with the reasons against it.
 
 In the manner of Elle (Kingsbury and Alvaro, 2020). Every transaction appends unique values to
 lists and reads whole lists. A list shows its own past: the longest read of a list is the order
@@ -30,7 +30,7 @@ __all__ = ["ListAppend", "ListRead", "Transaction", "check"]
 
 
 def check(history: Sequence[Transaction], most: int = 20) -> list[Anomaly]:
-    """What is wrong with a history, at most `most` findings a kind; an empty list if nothing.
+    """Return the anomalies of a history, at most `most` of each kind.
 
     Raises `ValueError` if two appends to one list share a value: then nothing can be inferred.
     """
@@ -48,41 +48,41 @@ def check(history: Sequence[Transaction], most: int = 20) -> list[Anomaly]:
 
 
 def duplicates(lists: Lists) -> Iterator[Anomaly]:
-    """A value that was appended once is there twice."""
+    """Report values that were appended once and are there twice."""
     for key in lists.order:
         for number, values in lists.odd(key):
             if len(set(values)) < len(values):
-                seen: set[Value] = set()
-                twice = next(v for v in values if v in seen or seen.add(v))  # type: ignore[func-returns-value]
+                values_read: set[Value] = set()
+                twice = next(v for v in values if v in values_read or values_read.add(v))  # type: ignore[func-returns-value]
                 yield lists.found("duplicate", f"{twice!r} is in {key!r} twice", number)
 
 
 def forked_orders(lists: Lists) -> Iterator[Anomaly]:
-    """Two reads of which neither is the beginning of the other."""
+    """Report two reads of which neither is the beginning of the other."""
     for key, order in lists.order.items():
         longest = next(number for number, values in lists.reads[key] if values == order)
         for number, values in lists.odd(key):
             if values != order:
-                said = f"two reads of {key!r} disagree about what was appended first"
-                yield lists.found("incompatible order", said, number, longest)
+                explanation = f"two reads of {key!r} disagree about what was appended first"
+                yield lists.found("incompatible order", explanation, number, longest)
 
 
 def garbage(lists: Lists) -> Iterator[Anomaly]:
-    """A value that no one appended, or that a failed transaction did."""
+    """Report values that no one appended, or only a failed transaction."""
     for key in lists.order:
         for number, values in lists.odd(key):
             for value in values:
                 writer = lists.writer(key, value)
                 if writer is None:
-                    said = f"{value!r} was read from {key!r}, but was never appended"
-                    yield lists.found("garbage read", said, number)
+                    explanation = f"{value!r} was read from {key!r}, but was never appended"
+                    yield lists.found("garbage read", explanation, number)
                 elif lists.history[writer].status == "fail":
-                    said = f"{value!r} was read from {key!r}, but its append had failed"
-                    yield lists.found("aborted read", said, writer, number)
+                    explanation = f"{value!r} was read from {key!r}, but its append had failed"
+                    yield lists.found("aborted read", explanation, writer, number)
 
 
 def torn_appends(lists: Lists) -> Iterator[Anomaly]:
-    """A read that ends in the middle of what one transaction appended (G1b)."""
+    """Report reads that end in the middle of one transaction's appends (G1b)."""
     last: dict[tuple[str, int], Value] = {}
     for key, writers in lists.appends.items():
         for value, number in writers.items():
@@ -91,38 +91,44 @@ def torn_appends(lists: Lists) -> Iterator[Anomaly]:
         for number, values in reads:
             writer = lists.writer(key, values[-1]) if values else None
             if writer is not None and writer != number and last[key, writer] != values[-1]:
-                said = f"{key!r} was read in the middle of an atomic append"
-                yield lists.found("intermediate read", said, writer, number)
+                explanation = f"{key!r} was read in the middle of an atomic append"
+                yield lists.found("intermediate read", explanation, writer, number)
 
 
 def lost_appends(lists: Lists) -> Iterator[Anomaly]:
-    """Acknowledged, and never seen again by those who looked later."""
+    """Report acknowledged appends that no later read shows."""
     for key, writers in lists.appends.items():
         reads = lists.reads.get(key, ())
-        seen = {value for _, values in lists.odd(key) for value in values} if reads else set()
+        values_read = (
+            {value for _, values in lists.odd(key) for value in values} if reads else set()
+        )
         latest = max((lists.history[n].invoked, n) for n, _ in reads) if reads else (-inf, -1)
         for value, number in writers.items():
             writer = lists.history[number]
-            if value not in seen and writer.status == "ok" and writer.completed < latest[0]:
-                said = f"{value!r} was acknowledged in {key!r} and is in no later read"
-                yield lists.found("lost append", said, number, latest[1])
+            if value not in values_read and writer.status == "ok" and writer.completed < latest[0]:
+                explanation = f"{value!r} was acknowledged in {key!r} and is in no later read"
+                yield lists.found("lost append", explanation, number, latest[1])
 
 
 def stale_reads(lists: Lists) -> Iterator[Anomaly]:
-    """A read without what someone already knew to be there when it began."""
+    """Report reads without values that a process already knew to be there before they began."""
     for key, order in lists.sound():
-        known = [(inf, -1)] * (len(order) + 1)  # by length: since when, and by whom
+        read_since = [(inf, -1)] * (len(order) + 1)  # by length: since when, and by whom
         for place, value in enumerate(order):
             number = lists.writer(key, value)
             if number is not None and lists.history[number].status == "ok":
-                known[place + 1] = (lists.history[number].completed, number)
+                read_since[place + 1] = (lists.history[number].completed, number)
         for number, values in lists.reads[key]:
-            known[len(values)] = min(known[len(values)], (lists.history[number].completed, number))
+            read_since[len(values)] = min(
+                read_since[len(values)], (lists.history[number].completed, number)
+            )
         for place in range(len(order) - 1, -1, -1):  # who knows a longer list knows this one
-            known[place] = min(known[place], known[place + 1])
+            read_since[place] = min(read_since[place], read_since[place + 1])
         for number, values in lists.reads[key]:
             if len(values) < len(order):
-                since, witness = known[len(values) + 1]
+                since, witness = read_since[len(values) + 1]
                 if since < lists.history[number].invoked:
-                    said = f"a read of {key!r} missed a value that was already known to be there"
-                    yield lists.found("stale read", said, witness, number)
+                    explanation = (
+                        f"a read of {key!r} missed a value that was already known to be there"
+                    )
+                    yield lists.found("stale read", explanation, witness, number)

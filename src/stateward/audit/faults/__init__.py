@@ -1,1 +1,1 @@
-"""What is done to the store and the processes around it. Each can be undone."""
+"""Faults of the store and of the processes around it. Each can be undone."""

@@ -1,4 +1,4 @@
-"""Which faults a target can be given."""
+"""Choice of the faults that a target can be given."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ("crash", *LABELS, "full", "locked")
 
 
 def named(text: str | None) -> tuple[str, ...]:
-    """What `--faults` says; none means all."""
+    """Return the faults that `--faults` names; none means all."""
     names = () if text is None else tuple(text.split(","))
     for name in names:
         if name not in NAMES:
@@ -26,7 +26,7 @@ def named(text: str | None) -> tuple[str, ...]:
 
 
 class FaultChoice:
-    """What can be done to one target's storage, and the proxy that it takes."""
+    """Disturbances of one target's storage, and the proxy that they need."""
 
     def __init__(
         self,
@@ -40,13 +40,13 @@ class FaultChoice:
         self._server = server
         self._command = restart_command
         self._only = only or NAMES
-        self._may_lock = "locked" in only  # also a file that others use
+        self._may_lock = "locked" in only  # also a file in use by others
         self._proxy: Proxy | None = None
         self._proxies: list[Proxy] = []
         self._changed: dict[str, Any] = {}
 
     async def crash(self) -> Killed | Restarted | None:
-        """The end of the server and its return."""
+        """Return the fault that ends the server and starts it again."""
         if "crash" not in self._only:
             return None
         if self._server is not None:
@@ -60,26 +60,26 @@ class FaultChoice:
         return Restarted(command, route.addresses)
 
     async def all(self) -> list[Any]:
-        """Everything else."""
-        found: list[Any] = []
+        """Return all faults except crashes."""
+        faults: list[Any] = []
         files = self.target.files
         if files is not None:
             if can_fill() and "full" in self._only:
-                found.append(DiskFull(files.small))
+                faults.append(DiskFull(files.small))
             lockable = files.own or self._may_lock
             if files.path is not None and lockable and "locked" in self._only:
-                found.append(Locked(files.path))
-            return found
+                faults.append(Locked(files.path))
+            return faults
         for kind in LABELS:
             if kind not in self._only:
                 continue
             led = await self._way()
             if led is None:
                 return []
-            found.append(
+            faults.append(
                 LinkFault(led[0], kind, led[1])
             )  # each its own, so that all can run at the same time
-        return found
+        return faults
 
     async def away(self) -> Any:
         """A fault that keeps the store away while a replica is killed; None if there is none."""
@@ -91,7 +91,7 @@ class FaultChoice:
         return None if led is None else LinkFault(led[0], "refuse", led[1])
 
     async def alarming(self) -> Any:
-        """The one that should raise an alarm; None if there is none."""
+        """Return the fault that should raise an alarm; None if there is none."""
         files = self.target.files
         if files is not None:
             return DiskFull(files.small) if can_fill() else None
@@ -103,7 +103,7 @@ class FaultChoice:
             await proxy.close()
 
     async def _linked(self) -> Proxy | None:
-        """A proxy before the target's servers."""
+        """Return a proxy before the target's servers."""
         if self._proxy is None:
             led = await self._way()
             if led is None:
@@ -112,7 +112,7 @@ class FaultChoice:
         return self._proxy
 
     async def _way(self) -> tuple[Proxy, dict[str, Any]] | None:
-        """A new proxy, and how a replica's target differs that goes through it."""
+        """Return a new proxy, and the changes for a replica's target that goes through it."""
         route = await self.target.route()
         if isinstance(route, str):
             self.why_none = route

@@ -20,7 +20,7 @@ class Killed:
         self._server = server
 
     async def strike(self) -> None:
-        """Returns when it runs again; raises if it does not."""
+        """End the server and wait until it runs again; raises if it does not."""
         self._server.kill()
         self.fired = True
         await self._server.start()
@@ -37,9 +37,9 @@ class Restarted:
         self._addresses = addresses
 
     async def strike(self) -> None:
-        """Returns when the command does; raises if it fails.
+        """Run the command and wait for its end; raises if it fails.
 
-        A server that ended has ended its connections: one that is open all the while tells.
+        A connection stays open all the while: if the server ended, the connection did too.
         """
         witnesses = [await asyncio.open_connection(*address) for address in self._addresses]
         try:

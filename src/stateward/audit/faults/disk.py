@@ -1,4 +1,4 @@
-"""What a disk can do to a store of files: be full, or be locked by someone else."""
+"""Disk faults of a store of files: the disk is full, or a file is locked."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import apsw
 
 ROOM = 16_384  # bytes that any one file may have once the disk is "full"
-SMALL_ROOM = 256  # where none grows much
+SMALL_ROOM = 256  # for files of which none grows much
 
 
 class DiskFull:
-    """No file of the replica may grow any more: its writes fail as on a full disk."""
+    """Full disk: no file of the replica may grow any more, and its writes fail accordingly."""
 
     label = "the disk is full"
     every = 0.1
@@ -25,7 +25,7 @@ class DiskFull:
         self._before: tuple[int, int] | None = None
 
     async def begin(self, replica: Any) -> None:
-        import resource  # not on every system, see can_fill
+        import resource  # missing on some systems, see can_fill
 
         self._before = resource.prlimit(replica.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(replica.pid, resource.RLIMIT_FSIZE, (self._room, self._before[1]))
@@ -37,12 +37,12 @@ class DiskFull:
             resource.prlimit(replica.pid, resource.RLIMIT_FSIZE, self._before)
 
     def fired(self, tried: Sequence[Any]) -> bool:
-        """Only what was not stored has met it."""
+        """Return True if a turn was not stored: only such a turn has met the fault."""
         return any(each.what == "append" and each.outcome != "stored" for each in tried)
 
 
 def can_fill() -> bool:
-    """Whether this system lets one process limit another's files."""
+    """Return True if this system lets one process limit another's files."""
     if find_spec("resource") is None:
         return False
     import resource
@@ -51,7 +51,7 @@ def can_fill() -> bool:
 
 
 class Locked:
-    """Somebody else writes to the file and does not end."""
+    """Lock of the file by another process whose write does not end."""
 
     label = "the file is locked by another process"
     every = 0.1
@@ -74,7 +74,7 @@ class Locked:
             self._connection = None
 
     def fired(self, tried: Sequence[Any]) -> bool:
-        """A write that had to wait, or did not succeed, has met it."""
+        """Return True if any append had to wait or failed."""
         return any(
             each.what == "append" and (each.seconds > 0.1 or each.outcome != "stored")
             for each in tried

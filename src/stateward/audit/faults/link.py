@@ -23,15 +23,15 @@ FROZEN = 9.0  # seconds: a call that has no limit of its own shows only after so
 REFUSED = 3.6  # and a read that waits for the store to come back
 RATE = 4000.0  # bytes a second, of all connections together
 CUTS = 0.2  # seconds between two cuts
-UNANSWERED = 8  # of so many answers on a connection one is lost: enough for it to be made
+UNANSWERED = 8  # one answer in so many is lost, so that connections can still be made
 
 
 class ProxiedConnection:
-    """One that passes through."""
+    """Connection that passes through the link."""
 
     def __init__(self, target: tuple[str, int]) -> None:
         self.target = target
-        self.answers = 0  # that were passed on
+        self.answers = 0  # answers passed on
 
 
 class Proxy:
@@ -45,7 +45,7 @@ class Proxy:
     ) -> None:
         self._targets = list(targets)
         self._tls = tls
-        self.ports: list[int] = []  # of this machine, one for each target
+        self.ports: list[int] = []  # ports of this machine, one for each target
         self.refusing = False
         self.delay = 0.0
         self.most: int | None = None  # connections to each server; None: any number
@@ -63,7 +63,7 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """Those that pass through just now."""
+        """Return the number of connections that pass through now."""
         return len(self._tasks)
 
     async def open(self) -> None:
@@ -92,7 +92,7 @@ class Proxy:
         self._thawed.set()
 
     def throttle(self, rate: float) -> None:
-        """So many bytes a second from now on; 0: as fast as may be, also what is waiting."""
+        """Let this many bytes a second pass; 0 lifts the limit, also for bytes that wait."""
         self._rate = rate
         self._due = 0.0
         self._opened.set()
@@ -100,7 +100,7 @@ class Proxy:
             self._opened = asyncio.Event()
 
     def lose_answers(self, each: int) -> None:
-        """The next answer on every connection is lost with it, then each so-many-th; 0: none."""
+        """Lose the next answer on every connection, then every `each`th; 0: none."""
         self._unanswered = each
         for connection in self._tasks.values():
             connection.answers = each - 1
@@ -196,14 +196,14 @@ class Proxy:
 
 
 class LinkFault:
-    """One way in which a link can be bad."""
+    """One kind of trouble on a link."""
 
     def __init__(self, proxy: Proxy, kind: Kind, changed: dict[str, Any]) -> None:
         self.label = LABELS[kind]
         self.changed = changed
         lasts = {"freeze": FROZEN, "refuse": REFUSED}
         self.least = lasts.get(kind, 0.0)  # seconds that it lasts, at least
-        self.every = 0.02 if kind == "unanswered" else 0.1  # it meets but one call of several
+        self.every = 0.02 if kind == "unanswered" else 0.1  # only one call of several is hit
         self._proxy = proxy
         self._kind = kind
         self._touched = 0

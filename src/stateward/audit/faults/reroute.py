@@ -15,7 +15,7 @@ HERE = "127.0.0.1"
 
 
 def take(routes: Mapping[str, int]) -> None:
-    """From now on, to "host:port" by way of that port of this machine."""
+    """Redirect new connections to each "host:port" to its port on this machine."""
     loop: Any = asyncio.get_running_loop()
     connect, connect_blocking = loop.create_connection, socket.create_connection
 

@@ -1,4 +1,4 @@
-"""Where the servers of a target listen, and how replicas are led to them through a proxy.
+"""Addresses at which a target's servers listen, and the way to them through a proxy.
 
 A replica is to continue believing that it talks to the server itself: a cluster's nodes tell each
 other's addresses, and TLS verifies the name of the host. So its connections are led aside when they
@@ -31,7 +31,7 @@ class Route(Struct, frozen=True):
 
 
 async def store_route(url: str) -> Route | str:
-    """How to put a proxy before a store; or why that cannot be done."""
+    """Return how to put a proxy before a store, or why that cannot be done."""
     engine = create_engine(parse(url), World())
     if not hasattr(engine, "addresses"):
         return f"no proxy can be put before {url.partition(':')[0]}://"
@@ -52,7 +52,7 @@ async def store_route(url: str) -> Route | str:
 
 
 def plain_route(url: str | None) -> Route | str:
-    """Whatever uses this URL is told another host and port: one server, without TLS."""
+    """Route a URL to another host and port: one server, without TLS."""
     if url is None:
         return "the target has no server that a proxy could be put before: pass --url"
     scheme, _, rest = url.partition("://")

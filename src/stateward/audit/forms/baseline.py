@@ -1,4 +1,4 @@
-"""What changed between two reports of the same machine."""
+"""Changes between two reports of the same machine."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from stateward.audit.forms import words
+from stateward.audit.forms import sentences
 from stateward.audit.report import Answer, Evidence, Report
 from stateward.errors import InvalidInput
+from stateward.pages import words
 
 Direction = Literal["better", "worse", "different"]
 
@@ -24,18 +25,18 @@ _MORE_IS_BETTER: Final = {"calls/s", "turns/s", "days"}
 
 
 class Difference(Struct, frozen=True):
-    """One thing that is not as it was."""
+    """One change against the baseline."""
 
     kind: Literal["verdict", "figure", "setting"]
     where: str  # the answer's id, the curve's title, "growth" or "settings"
-    what: str  # what changed in it
+    what: str  # the change
     before: str
     after: str
     direction: Direction
 
 
 class Comparison(Struct, frozen=True):
-    """All changes, worst first; `notes` says what makes the two less comparable."""
+    """All changes, worst first; `notes` says what makes the two reports less comparable."""
 
     before: str  # when the old audit was started
     after: str
@@ -44,12 +45,12 @@ class Comparison(Struct, frozen=True):
 
     @property
     def worse(self) -> bool:
-        """Whether anything got worse."""
+        """True if anything got worse."""
         return any(change.direction == "worse" for change in self.changes)
 
 
 def compare(old: Report, new: Report) -> Comparison:
-    """What changed from `old` to `new`, differences within the noise of a run left out.
+    """Compare two reports, leaving out differences within the noise of a run.
 
     Raises `InvalidInput` when the two are not of the same machine: their figures say nothing about
     each other.
@@ -65,7 +66,7 @@ def compare(old: Report, new: Report) -> Comparison:
 
 
 def machine(report: Report) -> object:
-    """What identifies a machine: the environment's `fingerprint`, else its `machine`."""
+    """Return the id of a machine: the environment's `fingerprint`, else its `machine`."""
     return report.environment.get("fingerprint") or report.environment.get("machine")
 
 
@@ -152,17 +153,22 @@ def _figures(old: Report, new: Report) -> Iterator[Difference]:
 
 
 def _evidence(before: Answer, after: Answer) -> Iterator[Difference]:
-    known = {(fact.what, fact.unit): fact for fact in before.evidence}
+    facts_before = {(fact.what, fact.unit): fact for fact in before.evidence}
     for fact in after.evidence:
-        if (fact.what, fact.unit) in known:
-            yield from _figure(after.id, known[fact.what, fact.unit], fact)
+        if (fact.what, fact.unit) in facts_before:
+            yield from _figure(after.id, facts_before[fact.what, fact.unit], fact)
 
 
-def _figure(where: str, was: Evidence, now: Evidence) -> Iterator[Difference]:
-    if _same(was, now):
+def _figure(where: str, before: Evidence, after: Evidence) -> Iterator[Difference]:
+    if _same(before, after):
         return
     yield Difference(
-        "figure", where, now.what, words.measured(was), words.measured(now), _direction(was, now)
+        "figure",
+        where,
+        after.what,
+        sentences.measured(before),
+        sentences.measured(after),
+        _direction(before, after),
     )
 
 
@@ -203,6 +209,6 @@ def text(comparison: Comparison) -> str:
         return "\n".join([*lines, f"{since}: nothing changed beyond measurement noise.", ""])
     lines.append(f"{since}:")
     for change in comparison.changes:
-        said = f"{change.where}: {change.what}: {change.before} → {change.after}"
-        lines.append(f"  {change.direction.upper():<10}{words.line(said)}")
+        change_line = f"{change.where}: {change.what}: {change.before} → {change.after}"
+        lines.append(f"  {change.direction.upper():<10}{words.line(change_line)}")
     return "\n".join([*lines, ""])

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Final
 
 from stateward.audit.compare import MOST, ComparedRow, Table
-from stateward.audit.forms import words
-from stateward.audit.forms.html.document import document
-from stateward.audit.forms.html.markup import Markup, tag
-from stateward.audit.forms.html.parts import chip, heads, hero, section
 from stateward.audit.forms.markdown import safe
 from stateward.audit.forms.markdown import table as markdown_table
-from stateward.audit.forms.terminal import fold
+from stateward.audit.forms.parts import chip, hero
 from stateward.audit.report import VERDICTS, Verdict
+from stateward.pages import words
+from stateward.pages.document import document
+from stateward.pages.markup import Markup, tag
+from stateward.pages.parts import heads, section
+from stateward.pages.words import fold
 
 _HEADS: Final = (
     "Target",
@@ -29,16 +30,16 @@ _HEADS: Final = (
 _BAR: Final = 240.0  # of the longest bar, in its own units
 
 
-def text(found: Table, width: int = 100) -> str:
-    """For a terminal: a block a target, so that no column is cut off."""
-    lines = [f"At {words.number(found.agents)} agents, measured on this machine", ""]
-    for row in found.targets:
-        mark = "→ " if row.target == found.recommended else "  "
+def text(results: Table, width: int = 100) -> str:
+    """Return the comparison for a terminal: a block per target, so that no column is cut off."""
+    lines = [f"At {words.number(results.agents)} agents, measured on this machine", ""]
+    for row in results.targets:
+        mark = "→ " if row.target == results.recommended else "  "
         lines.append(f"{mark}{words.line(row.target)}")
-        for name, value in _facts(found, row):
+        for name, value in _facts(results, row):
             lines.extend(_folded(f"{name:<13} {value}", width))
         lines.append("")
-    return "\n".join([*lines, *fold(words.line(found.recommendation), width)])
+    return "\n".join([*lines, *fold(words.line(results.recommendation), width)])
 
 
 def _folded(said: str, width: int) -> list[str]:
@@ -46,15 +47,15 @@ def _folded(said: str, width: int) -> list[str]:
     return [f"    {said[:14]}{first}", *(f"{' ' * 18}{part}" for part in rest)]
 
 
-def _facts(found: Table, row: ComparedRow) -> list[tuple[str, str]]:
-    """What is said of one target, below its name."""
+def _facts(results: Table, row: ComparedRow) -> list[tuple[str, str]]:
+    """Return the facts of one target, shown below its name."""
     took = " / ".join(_figure(ms) for ms in (row.p50_ms, row.p95_ms, row.p99_ms))
     facts = [
         ("latency", f"{took} ms (p50 / p95 / p99)"),
         ("durability", f"{row.durability}: {words.line(row.survives)}"),
         ("races", row.races),
         ("growth", f"{_figure(row.bytes_a_turn)} bytes a turn, {_figure(row.gb_a_year)} GB a year"),
-        ("costs", _costs(found, row)),
+        ("costs", _costs(results, row)),
     ]
     if row.failing:
         facts.append(("fails", ", ".join(map(words.line, row.failing))))
@@ -63,33 +64,33 @@ def _facts(found: Table, row: ComparedRow) -> list[tuple[str, str]]:
     return facts
 
 
-def _costs(found: Table, row: ComparedRow) -> str:
-    said = [f"{_figure(row.mb_a_replica)} MB a replica"]
+def _costs(results: Table, row: ComparedRow) -> str:
+    costs = [f"{_figure(row.mb_a_replica)} MB a replica"]
     if row.connections is not None:
-        said.append(f"{words.number(row.connections)} connections")
+        costs.append(f"{words.number(row.connections)} connections")
     if row.money_a_month is not None:
-        on = words.amount(row.money_a_month, found.currency)
-        off = words.amount(row.money_without_persistence, found.currency)
-        said.append(f"{on} a month ({off} without persistence)")
-    return ", ".join(said)
+        on = words.amount(row.money_a_month, results.currency)
+        off = words.amount(row.money_without_persistence, results.currency)
+        costs.append(f"{on} a month ({off} without persistence)")
+    return ", ".join(costs)
 
 
 def _figure(value: float | None) -> str:
     return "–" if value is None else words.number(value)
 
 
-def markdown(found: Table) -> str:
-    """For a pull request or a wiki."""
+def markdown(results: Table) -> str:
+    """Return the comparison as Markdown for a pull request or a wiki."""
     head = [*_HEADS, "Connections", "A month", "Suits"]
-    rows = [[*_cells(row), *_last(found, row)] for row in found.targets]
+    rows = [[*_cells(row), *_last(results, row)] for row in results.targets]
     parts = [
         "# Which pattern suits?",
-        f"**{safe(found.recommendation)}**",
-        f"Measured on one machine, for {words.number(found.agents)} agents. Required: "
-        f"{safe(required(found))}.",
+        f"**{safe(results.recommendation)}**",
+        f"Measured on one machine, for {words.number(results.agents)} agents. Required: "
+        f"{safe(required(results))}.",
         markdown_table(head, [[safe(cell) for cell in row] for row in rows]),
         "## What survives",
-        "\n".join(f"- {safe(row.target)}: {safe(row.survives)}" for row in found.targets),
+        "\n".join(f"- {safe(row.target)}: {safe(row.survives)}" for row in results.targets),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -108,62 +109,62 @@ def _cells(row: ComparedRow) -> list[str]:
     ]
 
 
-def _last(found: Table, row: ComparedRow) -> list[str]:
+def _last(results: Table, row: ComparedRow) -> list[str]:
     money = row.money_a_month
     return [
         _figure(row.connections),
-        "–" if money is None else words.amount(money, found.currency),
-        "recommended" if row.target == found.recommended else "yes" if row.suits else "no",
+        "–" if money is None else words.amount(money, results.currency),
+        "recommended" if row.target == results.recommended else "yes" if row.suits else "no",
     ]
 
 
-def required(found: Table) -> str:
+def required(results: Table) -> str:
     """The requirements in words."""
-    wanted, said = found.requirements, []
+    wanted, limits = results.requirements, []
     for name, what, unit in MOST:
         most = getattr(wanted, name)
         if most is not None:
-            unit = f" {words.line(found.currency)}".rstrip() if name == "money_a_month" else unit
-            said.append(f"{what} at most {words.number(most)}{unit}")
+            unit = f" {words.line(results.currency)}".rstrip() if name == "money_a_month" else unit
+            limits.append(f"{what} at most {words.number(most)}{unit}")
     for name in ("durability", "races"):
         enough = getattr(wanted, name)
         if enough != "any":
-            said.append(f"{name}: {'pass' if enough == 'pass' else 'pass or warn'}")
-    return f"{', '.join(said)}; best by {wanted.prefer}"
+            limits.append(f"{name}: {'pass' if enough == 'pass' else 'pass or warn'}")
+    return f"{', '.join(limits)}; best by {wanted.prefer}"
 
 
 # --- the page ---------------------------------------------------------------------------
 
 
-def html(found: Table, links: Sequence[str] = ()) -> str:
-    """One page; `links` are the addresses of each target's own report, if there are any."""
-    verdict: Verdict = "fail" if found.recommended is None else "pass"
+def html(results: Table, links: Sequence[str] = ()) -> str:
+    """Return the comparison as a page; `links` are addresses of the targets' own reports."""
+    verdict: Verdict = "fail" if results.recommended is None else "pass"
     title = "Which pattern suits?"
     facts = [
-        ("Agents", words.number(found.agents)),
-        ("Required", required(found)),
-        ("Compared", str(len(found.targets))),
+        ("Agents", words.number(results.agents)),
+        ("Required", required(results)),
+        ("Compared", str(len(results.targets))),
     ]
-    best = found.recommended or "None of these"
+    best = results.recommended or "None of these"
     cards = [
-        _card(found, row, links[at] if at < len(links) else "")
-        for at, row in enumerate(found.targets)
+        _card(results, row, links[at] if at < len(links) else "")
+        for at, row in enumerate(results.targets)
     ]
     return document(
         f"{title} · Stateward audit",
-        tag("header", hero(title, verdict, best, found.recommendation, facts)),
+        tag("header", hero(title, verdict, best, results.recommendation, facts)),
         tag(
             "main",
-            section("table", "Side by side", _page_table(found)),
-            section("latency", "How fast a lookup is", _bars(found)),
+            section("table", "Side by side", _page_table(results)),
+            section("latency", "How fast a lookup is", _bars(results)),
             section("targets", "One by one", *cards),
         ),
     )
 
 
-def _page_table(found: Table) -> Markup:
-    """A column a target: there are few of them, and much to say of each."""
-    columns = [_column(found, row) for row in found.targets]
+def _page_table(results: Table) -> Markup:
+    """Return the table with a column per target: there are few, with much to say of each."""
+    columns = [_column(results, row) for row in results.targets]
     names = (*_HEADS[1:], "Connections", "A month", "Suits")
     lines = [
         tag(
@@ -173,27 +174,27 @@ def _page_table(found: Table) -> Markup:
         )
         for at, name in enumerate(names)
     ]
-    head = heads("", *(row.target for row in found.targets))
+    head = heads("", *(row.target for row in results.targets))
     table = tag("table", head, tag("tbody", *lines), class_="compare")
     return tag("div", table, class_="panel scroll", tabindex="0")
 
 
-def _column(found: Table, row: ComparedRow) -> list[Markup | str]:
+def _column(results: Table, row: ComparedRow) -> list[Markup | str]:
     _, p50, p95, p99, durability, races, *rest = _cells(row)
     chips = (chip(_verdict(durability)), chip(_verdict(races)))
-    return [p50, p95, p99, *chips, *rest, *_last(found, row)]
+    return [p50, p95, p99, *chips, *rest, *_last(results, row)]
 
 
 def _verdict(word: str) -> Verdict:
-    known: dict[str, Verdict] = {each: each for each in VERDICTS}
-    return known.get(word, "unknown")
+    by_word: dict[str, Verdict] = {each: each for each in VERDICTS}
+    return by_word.get(word, "unknown")
 
 
-def _bars(found: Table) -> Markup:
-    """p95 of each, to one scale."""
-    longest = max((row.p95_ms or 0.0 for row in found.targets), default=0.0) or 1.0
+def _bars(results: Table) -> Markup:
+    """Draw p95 of each target to one scale."""
+    longest = max((row.p95_ms or 0.0 for row in results.targets), default=0.0) or 1.0
     rows = []
-    for row in found.targets:
+    for row in results.targets:
         width = max(1.0, _BAR * (row.p95_ms or 0.0) / longest)
         bar = tag(
             "svg",
@@ -202,18 +203,18 @@ def _bars(found: Table) -> Markup:
             class_="bars",
             aria_hidden="true",
         )
-        said = "not measured" if row.p95_ms is None else f"{words.number(row.p95_ms)} ms"
-        cells = (tag("td", bar), tag("td", said, class_="value"))
+        label = "not measured" if row.p95_ms is None else f"{words.number(row.p95_ms)} ms"
+        cells = (tag("td", bar), tag("td", label, class_="value"))
         rows.append(tag("tr", tag("th", row.target, scope="row"), *cells))
     table = tag("table", heads("Target", "", "p95"), tag("tbody", *rows), class_="barred")
     return tag("figure", tag("figcaption", "p95 of lookups under load"), table)
 
 
-def _card(found: Table, row: ComparedRow, link: str) -> Markup:
+def _card(results: Table, row: ComparedRow, link: str) -> Markup:
     verdict: Verdict = "pass" if row.suits else "fail"
     facts = [
         tag("tr", tag("th", name, scope="row"), tag("td", value))
-        for name, value in _facts(found, row)
+        for name, value in _facts(results, row)
     ]
     name: Markup | str = tag("a", row.target, href=link) if link else row.target
     return tag(

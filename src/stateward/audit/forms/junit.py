@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from stateward.audit.forms import words
+from stateward.audit.forms import sentences
 from stateward.audit.report import Answer, Report
+from stateward.pages import words
 
 _SUITE = "stateward.audit"
 _OUTCOMES = {"fail": "failure", "absent": "failure", "unknown": "error", "error": "error"}
@@ -58,7 +59,7 @@ def _properties(report: Report) -> Iterator[tuple[str, str]]:
     yield "seed", str(report.seed)
     yield "command", report.command
     if report.money is not None:
-        yield "costs", words.money(report)
+        yield "costs", sentences.money(report)
     yield from words.rows(report.environment)
 
 
@@ -73,10 +74,10 @@ def _case(answer: Answer) -> Element:
         },
     )
     if answer.waived is not None:
-        SubElement(case, "skipped", {"message": words.waiver(answer)})
+        SubElement(case, "skipped", {"message": sentences.waiver(answer)})
     elif answer.verdict in _OUTCOMES:
-        said = {"message": words.line(answer.summary), "type": answer.verdict}
-        SubElement(case, _OUTCOMES[answer.verdict], said).text = _details(answer)
+        attributes = {"message": words.line(answer.summary), "type": answer.verdict}
+        SubElement(case, _OUTCOMES[answer.verdict], attributes).text = _details(answer)
         return case
     SubElement(case, "system-out").text = f"{answer.verdict.upper()}\n{_details(answer)}"
     return case
@@ -85,9 +86,9 @@ def _case(answer: Answer) -> Element:
 def _interruption(report: Report) -> Element:
     name = "The audit completed"
     case = Element("testcase", {"classname": f"{_SUITE}.audit", "name": name, "time": "0.000"})
-    message = words.interruption(report)
-    said = {"message": message, "type": "aborted" if report.aborted else "interrupted"}
-    SubElement(case, "error", said).text = message
+    message = sentences.interruption(report)
+    attributes = {"message": message, "type": "aborted" if report.aborted else "interrupted"}
+    SubElement(case, "error", attributes).text = message
     return case
 
 
@@ -96,7 +97,7 @@ def _details(answer: Answer) -> str:
     for fact in answer.evidence:
         held = f" (limit: {fact.limit})" if fact.limit else ""
         power = f"; {fact.power}" if fact.power else ""
-        lines.append(f"- {fact.what}: {words.measured(fact)}{held}{power}")
+        lines.append(f"- {fact.what}: {sentences.measured(fact)}{held}{power}")
     if answer.counter_example:
         lines.append(answer.counter_example)
     if answer.remedy:

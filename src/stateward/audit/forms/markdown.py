@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from stateward.audit.forms import words
+from stateward.audit.forms import sentences
 from stateward.audit.report import Answer, Report, worst_first
+from stateward.pages import words
 
 # What means something to Markdown or, in its HTML, to a browser: anywhere, at the beginning of a
 # line alone, or because of what follows (a mention, an issue, an entity, an address, an emoji).
@@ -27,9 +28,9 @@ def text(report: Report) -> str:
 def _sections(report: Report) -> Iterator[str]:
     yield f"# {report.verdict.upper()}: {safe(report.title)}"
     yield f"**{safe(report.sentence)}**"
-    for said in (words.interruption(report), words.left(report)):
-        if said:
-            yield safe(said)
+    for warning in (sentences.interruption(report), sentences.left(report)):
+        if warning:
+            yield safe(warning)
     yield _facts(report)
     yield "## Questions"
     yield table(
@@ -40,30 +41,24 @@ def _sections(report: Report) -> Iterator[str]:
         ],
     )
     for answer in worst_first(report.answers):
-        if words.needs_work(answer):
+        if sentences.needs_work(answer):
             yield from _details(answer)
     if report.growth is not None:
         yield "## Growth"
-        yield safe(words.growth(report))
+        yield safe(sentences.growth(report))
     if report.money is not None:
         yield "## Costs"
-        yield safe(words.money(report))
+        yield safe(sentences.money(report))
         yield table(
             ("a month", "how much", "with persistence", "without"),
-            [tuple(map(safe, row)) for row in words.bill(report.money)],
+            [tuple(map(safe, row)) for row in sentences.bill(report.money)],
         )
     if report.settings:
         yield "## Settings"
         yield table(
             ("Verdict", "Setting", "Value", "What it means", "Source"),
             [
-                (
-                    s.verdict,
-                    code(s.name),
-                    code(s.value),
-                    safe(s.meaning),
-                    words.source(s),
-                )
+                (s.verdict, code(s.name), code(s.value), safe(s.meaning), sentences.source(s))
                 for s in report.settings
             ],
         )
@@ -73,12 +68,12 @@ def _sections(report: Report) -> Iterator[str]:
 
 
 def _facts(report: Report) -> str:
-    said = [f"{many} {verdict}" for verdict, many in words.counts(report)]
-    if words.waived(report):
-        said.append(f"{words.waived(report)} waived")
+    tallies = [f"{many} {verdict}" for verdict, many in sentences.counts(report)]
+    if sentences.waived(report):
+        tallies.append(f"{sentences.waived(report)} waived")
     return "\n".join(
         [
-            f"- {', '.join(said) or 'no answers'}",
+            f"- {', '.join(tallies) or 'no answers'}",
             f"- target {code(report.target)}, profile {code(report.profile)}, seed {report.seed}",
             f"- {safe(words.moment(report.started))}, {words.duration(report.seconds)}",
             f"- {code(report.command)}",
@@ -87,12 +82,12 @@ def _facts(report: Report) -> str:
 
 
 def _verdict(answer: Answer) -> str:
-    return f"**{answer.verdict}**" if words.needs_work(answer) else answer.verdict
+    return f"**{answer.verdict}**" if sentences.needs_work(answer) else answer.verdict
 
 
 def _finding(answer: Answer) -> str:
-    said = safe(words.graded(answer))
-    return f"{said} ({safe(words.waiver(answer))})" if answer.waived else said
+    finding = safe(sentences.graded(answer))
+    return f"{finding} ({safe(sentences.waiver(answer))})" if answer.waived else finding
 
 
 def _details(answer: Answer) -> Iterator[str]:
@@ -104,7 +99,7 @@ def _details(answer: Answer) -> Iterator[str]:
         yield table(
             ("Evidence", "Measured", "Limit", "Power"),
             [
-                (safe(e.what), safe(words.measured(e)), safe(e.limit), safe(e.power))
+                (safe(e.what), safe(sentences.measured(e)), safe(e.limit), safe(e.power))
                 for e in answer.evidence
             ],
         )
@@ -117,7 +112,7 @@ def _details(answer: Answer) -> Iterator[str]:
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
-    """Of cells that are Markdown already."""
+    """Return a table of cells that are Markdown already."""
     made = [head, ["---"] * len(head), *lines]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in made)
 
@@ -129,20 +124,20 @@ def safe(text: str) -> str:
 
 def code(text: str) -> str:
     """A code span around any text, one line, whole even in a table."""
-    said = words.line(text)
-    if not said:
+    line = words.line(text)
+    if not line:
         return ""
-    if "|" in said:  # a table splits at it even inside of code
-        return safe(said)
-    fence = "`" * (_longest_run(said) + 1)
-    pad = " " if said.startswith("`") or said.endswith("`") else ""
-    return f"{fence}{pad}{said}{pad}{fence}"
+    if "|" in line:  # a table splits at it even inside of code
+        return safe(line)
+    fence = "`" * (_longest_run(line) + 1)
+    pad = " " if line.startswith("`") or line.endswith("`") else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
 
 
 def _fenced(text: str, language: str = "text") -> str:
-    said = words.plain(text)
-    fence = "`" * max(3, _longest_run(said) + 1)
-    return f"{fence}{language}\n{said}\n{fence}"
+    plain = words.plain(text)
+    fence = "`" * max(3, _longest_run(plain) + 1)
+    return f"{fence}{language}\n{plain}\n{fence}"
 
 
 def _longest_run(text: str) -> int:

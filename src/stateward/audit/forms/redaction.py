@@ -34,9 +34,11 @@ def redact(report: Report, hosts: Iterable[str] = ()) -> Report:
     are called so; each is then replaced wherever it stands. The loopback address stays.
     """
     tree = msgspec.to_builtins(report)
-    found = {host: None for host in [*hosts, *_hosts_in(tree)] if host.lower() not in _NO_SECRET}
+    hosts_named = {
+        host: None for host in [*hosts, *_hosts_in(tree)] if host.lower() not in _NO_SECRET
+    }
     names: dict[str, str] = {}
-    for host in found:
+    for host in hosts_named:
         names.setdefault(host.lower(), f"host-{len(names) + 1}")
     return msgspec.convert(_replaced(tree, names, _anywhere(names)), Report)
 
@@ -71,7 +73,7 @@ def _hosts_of(where: str) -> Iterator[str]:
 
 
 def _anywhere(names: dict[str, str]) -> re.Pattern[str] | None:
-    """Every host as a whole word, longest first, so that none hides in another."""
+    """Match every host as a whole word, longest first, so that none hides in another."""
     words = [re.escape(host) for host in sorted(names, key=len, reverse=True)]
     if not words:
         return None

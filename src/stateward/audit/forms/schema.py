@@ -7,8 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from stateward.audit.report import FORMAT, Curve, Report, Timeline
+from stateward.audit.report import FORMAT, Report, Timeline
 from stateward.errors import InvalidInput
+from stateward.pages.series import Curve
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
@@ -28,15 +29,15 @@ def to_json(report: Report) -> bytes:
 
 
 def _measured_seconds(timeline: Timeline) -> Timeline:
-    kept = (
+    finite = (
         m for m in timeline.moments if _finite(m.at, m.p50, m.p95, m.p99, m.intended, m.achieved)
     )
-    return msgspec.structs.replace(timeline, moments=tuple(kept))
+    return msgspec.structs.replace(timeline, moments=tuple(finite))
 
 
 def _measured_points(curve: Curve) -> Curve:
-    kept = (point for point in curve.points if _finite(point.x, point.p50, point.p95, point.p99))
-    return msgspec.structs.replace(curve, points=tuple(kept))
+    finite = (point for point in curve.points if _finite(point.x, point.p50, point.p95, point.p99))
+    return msgspec.structs.replace(curve, points=tuple(finite))
 
 
 def _finite(*figures: float) -> bool:
@@ -49,15 +50,15 @@ def from_json(data: bytes | str) -> Report:
     Raises `InvalidInput` when it is no report, or one of another format.
     """
     try:
-        found = msgspec.json.decode(data, type=_Head).format
+        version = msgspec.json.decode(data, type=_Head).format
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise InvalidInput(
             f"This is not an audit report: {error}. Pass the report.json that an audit wrote."
         ) from error
-    if found != FORMAT:
-        advice = "upgrade Stateward" if found > FORMAT else "run the audit again"
+    if version != FORMAT:
+        advice = "upgrade Stateward" if version > FORMAT else "run the audit again"
         raise InvalidInput(
-            f"This audit report has format {found}, and this Stateward reads format {FORMAT}: "
+            f"This audit report has format {version}, and this Stateward reads format {FORMAT}: "
             f"{advice}."
         )
     try:

@@ -8,29 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateward.audit.forms import words
-from stateward.audit.forms.html.document import document
-from stateward.audit.forms.html.markup import Markup, tag
-from stateward.audit.forms.html.parts import chip, grave, heads, hero, section
-from stateward.audit.forms.terminal import fold
-from stateward.audit.plurals import plural
+from stateward.audit.forms import sentences
+from stateward.audit.forms.parts import chip, grave, hero
 from stateward.audit.report import SEVERITIES, VERDICTS, Answer, Report
+from stateward.pages import words
+from stateward.pages.document import document
+from stateward.pages.markup import Markup, tag
+from stateward.pages.parts import heads, section
+from stateward.pages.words import fold, plural
 
 Row = tuple[str, list[Answer | None]]  # a question, and what each report answers
 
 
 def rows(reports: Sequence[Report]) -> list[Row]:
-    """Every question that one of them answers: first those on which they differ, worst first.
+    """Return every question that a report answers: first those with differing answers, worst first.
 
     What one of them was not asked says nothing of a difference, and comes last.
     """
     by_id = [{answer.id: answer for answer in report.answers} for report in reports]
     ids = dict.fromkeys(id for answers in by_id for id in answers)
-    found = [[answers.get(id) for answers in by_id] for id in ids]
-    found.sort(
+    answered = [[answers.get(id) for answers in by_id] for id in ids]
+    answered.sort(
         key=lambda answers: (None in answers, not _differ(answers), min(map(_rank, answers)))
     )
-    return [(_title(next(each for each in answers if each)), answers) for answers in found]
+    return [(_title(next(each for each in answers if each)), answers) for answers in answered]
 
 
 def _title(answer: Answer) -> str:
@@ -48,17 +49,17 @@ def _rank(answer: Answer | None) -> tuple[int, int]:
 
 
 def sentence(reports: Sequence[Report]) -> str:
-    found = [answers for _, answers in rows(reports)]
-    shared = [answers for answers in found if None not in answers]
+    answered = [answers for _, answers in rows(reports)]
+    shared = [answers for answers in answered if None not in answers]
     differing = sum(map(_differ, shared))
-    said = f"The verdicts differ on {differing} of {plural(len(shared), 'question')}."
-    if rest := len(found) - len(shared):
-        said += f" {plural(rest, 'more was', 'more were')} not asked in every report."
-    return said
+    summary = f"The verdicts differ on {differing} of {plural(len(shared), 'question')}."
+    if rest := len(answered) - len(shared):
+        summary += f" {plural(rest, 'more was', 'more were')} not asked in every report."
+    return summary
 
 
 def text(reports: Sequence[Report], width: int = 100) -> str:
-    """For a terminal: a block a question, so that no column is cut off."""
+    """Return the reports for a terminal: a block per question, so that no column is cut off."""
     lines = [
         f"{number}  {report.verdict.upper():<8}{words.line(report.title)} · {report.profile} · "
         f"{words.moment(report.started)}"
@@ -68,16 +69,16 @@ def text(reports: Sequence[Report], width: int = 100) -> str:
     for question, answers in rows(reports):
         lines += ["", *fold(words.line(question), width)]
         for number, answer in enumerate(answers, 1):
-            said = "" if answer is None else words.graded(answer)
+            finding = "" if answer is None else sentences.graded(answer)
             word = "not asked" if answer is None else answer.verdict
-            first, *rest = fold(words.line(said), max(20, width - 14)) or [""]
+            first, *rest = fold(words.line(finding), max(20, width - 14)) or [""]
             lines.append(f"  {number} {word:<10}{first}".rstrip())
             lines += [f"{' ' * 14}{part}" for part in rest]
     return "\n".join(lines)
 
 
 def html(reports: Sequence[Report]) -> str:
-    """One page, a column a report."""
+    """Return the reports as one page, with a column for each."""
     title = "Audits side by side"
     worst = min((report.verdict for report in reports), key=VERDICTS.index)
     facts = [
@@ -112,5 +113,5 @@ def html(reports: Sequence[Report]) -> str:
 def _cell(answer: Answer | None) -> Markup:
     if answer is None:
         return tag("td", tag("span", "not asked", class_="power"))
-    said = tag("span", words.sentence(answer.summary), class_="power")
-    return tag("td", chip(answer.verdict), grave(answer), said)
+    finding = tag("span", words.sentence(answer.summary), class_="power")
+    return tag("td", chip(answer.verdict), grave(answer), finding)

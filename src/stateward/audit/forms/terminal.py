@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from stateward.audit.forms import words
+from stateward.audit.forms import sentences
 from stateward.audit.report import Answer, Report, Verdict, worst_first
+from stateward.pages import words
 
 _COLOURS: Final[dict[Verdict, str]] = {
     "pass": "32",
@@ -33,12 +34,12 @@ class _Page:
 
     def word(self, verdict: Verdict) -> str:
         """A verdict as wide as its column, painted without the spaces."""
-        said = verdict.upper()
-        return self.paint(said, _BOLD, _COLOURS[verdict]) + " " * (_VERDICT - len(said))
+        shown = verdict.upper()
+        return self.paint(shown, _BOLD, _COLOURS[verdict]) + " " * (_VERDICT - len(shown))
 
     def add(self, text: str, *codes: str, first: str = "", indent: int = 0) -> None:
         """A paragraph; `first` stands before it and is `indent` cells wide."""
-        folded = fold(words.line(text), self._width - indent) or [""]
+        folded = words.fold(words.line(text), self._width - indent) or [""]
         for at, part in enumerate(folded):
             before = first if first and at == 0 else " " * indent
             self.lines.append(f"{before}{self.paint(part, *codes)}".rstrip(" "))
@@ -57,11 +58,11 @@ def text(report: Report, colour: bool, width: int = 100) -> str:
     _settings(page, report)
     if report.growth is not None:
         page.gap()
-        page.add(words.growth(report), first="growth  ", indent=8)
+        page.add(sentences.growth(report), first="growth  ", indent=8)
     if report.money is not None:
         page.gap()
-        page.add(words.money(report), first="costs   ", indent=8)
-        for what, much, on, off in words.bill(report.money):
+        page.add(sentences.money(report), first="costs   ", indent=8)
+        for what, much, on, off in sentences.bill(report.money):
             page.add(f"{what}: {on} ({off} without persistence){much and f' for {much}'}", indent=8)
     page.gap()
     return "\n".join(page.lines)
@@ -71,14 +72,14 @@ def _head(page: _Page, report: Report) -> None:
     verdict = page.paint(report.verdict.upper(), _BOLD, _COLOURS[report.verdict])
     page.add(report.title, _BOLD, first=f"{verdict}  ", indent=len(report.verdict) + 2)
     page.add(report.sentence)
-    for warning in (words.interruption(report), words.left(report)):
+    for warning in (sentences.interruption(report), sentences.left(report)):
         if warning:
             page.add(warning, _BOLD)
     page.gap()
-    said = [f"{many} {verdict}" for verdict, many in words.counts(report)]
-    if words.waived(report):
-        said.append(f"{words.waived(report)} waived")
-    page.add(" · ".join(said))
+    tallies = [f"{many} {verdict}" for verdict, many in sentences.counts(report)]
+    if sentences.waived(report):
+        tallies.append(f"{sentences.waived(report)} waived")
+    page.add(" · ".join(tallies))
     page.add(
         f"{report.target} · {report.profile} · seed {report.seed} · "
         f"{words.duration(report.seconds)} · {words.moment(report.started)}",
@@ -96,12 +97,12 @@ def _answer(page: _Page, answer: Answer, column: int) -> None:
     if words.cells(name) > column:  # an id longer than its column has its own line
         page.add(name, first=f"{number:>2}  {verdict}", indent=4 + _VERDICT)
         first, indent = " " * (4 + _VERDICT), 4 + _VERDICT
-    page.add(words.graded(answer), first=first, indent=indent)
+    page.add(sentences.graded(answer), first=first, indent=indent)
     if answer.means:
         page.add(answer.means, first=" " * indent, indent=indent)
     if answer.waived is not None:
-        page.add(words.waiver(answer), first=" " * indent, indent=indent)
-    if words.needs_work(answer) and answer.remedy:
+        page.add(sentences.waiver(answer), first=" " * indent, indent=indent)
+    if sentences.needs_work(answer) and answer.remedy:
         page.add(answer.remedy, first=f"{' ' * indent}→ ", indent=indent + 2)
 
 
@@ -113,34 +114,5 @@ def _settings(page: _Page, report: Report) -> None:
     page.add("Settings to review", _BOLD)
     for setting in wrong:
         word = page.word(setting.verdict)
-        said = f"{setting.name} = {setting.value} ({words.source(setting)}): {setting.meaning}"
-        page.add(said, first=f"    {word}", indent=4 + _VERDICT)
-
-
-def fold(text: str, width: int) -> list[str]:
-    """The text in lines of at most `width` cells, between words where that is possible."""
-    lines: list[str] = []
-    now, used = "", 0
-    for word in text.split(" "):
-        room = words.cells(word)
-        if now and used + 1 + room <= width:
-            now, used = f"{now} {word}", used + 1 + room
-            continue
-        if now:
-            lines.append(now)
-        *whole, now = _cut(word, width)
-        lines += whole
-        used = words.cells(now)
-    return [*lines, now] if now else lines
-
-
-def _cut(word: str, width: int) -> list[str]:
-    """A word that is longer than a line, in pieces."""
-    pieces, now, used = [], "", 0
-    for character in word:
-        room = words.cells_of(character)
-        if now and used + room > width:
-            pieces.append(now)
-            now, used = "", 0
-        now, used = now + character, used + room
-    return [*pieces, now]
+        row = f"{setting.name} = {setting.value} ({sentences.source(setting)}): {setting.meaning}"
+        page.add(row, first=f"    {word}", indent=4 + _VERDICT)

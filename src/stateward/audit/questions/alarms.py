@@ -9,61 +9,71 @@ from stateward.audit.report import Evidence
 PERCENTILES = ("p50", "p95", "p99")
 UNTRUE_TIMES = 5  # a p95 that is so much less than the median is not one
 UNTRUE_SECONDS = 0.005  # if it is by this much
-IDLE_TIMES = 3  # what calls that do nothing take, taken off so many times
+IDLE_TIMES = 3  # times that the duration of empty calls is subtracted
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    seen = record.monitoring
-    assert seen is not None
-    there = [name for name in PERCENTILES if seen.percentiles.get(name) is not None]
+    monitoring = record.monitoring
+    assert monitoring is not None
+    measured = [name for name in PERCENTILES if monitoring.percentiles.get(name) is not None]
     facts = (
-        Evidence("lookups counted", seen.lookups),
-        Evidence("percentiles shown", ", ".join(there) or "none", limit="p50, p95, p99"),
-        Evidence("alarm", seen.alarm or "none"),
+        Evidence("lookups counted", monitoring.lookups),
+        Evidence("percentiles shown", ", ".join(measured) or "none", limit="p50, p95, p99"),
+        Evidence("alarm", monitoring.alarm or "none"),
         Evidence(
-            "after the tenth suppressed write", seen.alarm_after, "s", f"{limits['alarm_s']:g} s"
+            "after the tenth suppressed write",
+            monitoring.alarm_after,
+            "s",
+            f"{limits['alarm_s']:g} s",
         ),
     )
-    if not seen.lookups or len(there) < len(PERCENTILES):
-        return Finding("fail", f"{seen.source} do not show the percentiles of lookups", facts)
-    if wrong := _untrue(seen):
+    if not monitoring.lookups or len(measured) < len(PERCENTILES):
+        return Finding("fail", f"{monitoring.source} do not show the percentiles of lookups", facts)
+    if wrong := _untrue(monitoring):
         return Finding("fail", wrong, facts)
-    if seen.early:
-        return Finding("fail", f"the alarm {seen.early!r} fired before anything was wrong", facts)
-    if not seen.outage:
+    if monitoring.early:
+        return Finding(
+            "fail", f"the alarm {monitoring.early!r} fired before anything was wrong", facts
+        )
+    if not monitoring.outage:
         why = record.notes.get("monitoring", "so whether an alarm fires is unknown")
-        said = f"the percentiles are there; no outage could be caused: {why}"
-        return Finding("unknown", said, facts)
-    if seen.suppressed < (10 if seen.alarm is None else 1):
-        said = plural(seen.suppressed, "write was", "writes were")
-        return Finding("unknown", f"only {said} suppressed: too few for an alarm", facts)
-    if seen.alarm is None:
+        summary = f"the percentiles are there; no outage could be caused: {why}"
+        return Finding("unknown", summary, facts)
+    if monitoring.suppressed < (10 if monitoring.alarm is None else 1):
+        summary = plural(monitoring.suppressed, "write was", "writes were")
+        return Finding("unknown", f"only {summary} suppressed: too few for an alarm", facts)
+    if monitoring.alarm is None:
         return Finding("fail", "the store was down and no alarm fired", facts)
-    if seen.alarm_after is None:
-        return Finding("unknown", f"when the alarm {seen.alarm!r} fired is unknown", facts)
-    if seen.alarm_after > limits["alarm_s"]:
-        return Finding("fail", f"the alarm fired only after {seen.alarm_after:.0f} s", facts)
-    said = f"the percentiles are there, and the alarm {seen.alarm!r} fired when the store was down"
-    return Finding("pass", said, facts)
+    if monitoring.alarm_after is None:
+        return Finding("unknown", f"when the alarm {monitoring.alarm!r} fired is unknown", facts)
+    if monitoring.alarm_after > limits["alarm_s"]:
+        return Finding("fail", f"the alarm fired only after {monitoring.alarm_after:.0f} s", facts)
+    fired = f"the alarm {monitoring.alarm!r} fired when the store was down"
+    summary = f"the percentiles are there, and {fired}"
+    return Finding("pass", summary, facts)
 
 
-def _untrue(seen: Monitoring) -> str:
-    """What the metrics say that is not so; "" if they may well be right."""
-    if seen.made and seen.counted is not None and not 0.9 <= seen.counted / seen.made <= 1.2:
-        lookups = plural(seen.made, "lookup was", "lookups were")
-        return f"{seen.source} count {seen.counted} where {lookups} made"
-    p95 = seen.percentiles.get("p95")
+def _untrue(monitoring: Monitoring) -> str:
+    """Return what the metrics report wrongly; "" if they may well be right."""
+    if (
+        monitoring.made
+        and monitoring.counted is not None
+        and not 0.9 <= monitoring.counted / monitoring.made <= 1.2
+    ):
+        lookups = plural(monitoring.made, "lookup was", "lookups were")
+        return f"{monitoring.source} count {monitoring.counted} where {lookups} made"
+    p95 = monitoring.percentiles.get("p95")
     if p95 is None:
         return ""
     for many, took, idle in (
-        ("half of the lookups take", seen.median, seen.idle_median),
-        ("one lookup in twelve takes", seen.slow, seen.idle),
+        ("half of the lookups take", monitoring.median, monitoring.idle_median),
+        ("one lookup in twelve takes", monitoring.slow, monitoring.idle),
     ):
         # What this machine takes for nothing at all is not the memory's.
         own = (took or 0.0) - IDLE_TIMES * (idle or 0.0)
         if own > UNTRUE_TIMES * p95 and own - p95 > UNTRUE_SECONDS:
             return (
-                f"{seen.source} show a p95 of {p95 * 1000:.1f} ms where {many} more than "
+                f"{monitoring.source} show a p95 of {p95 * 1000:.1f} ms where {many} more than "
                 f"{1000 * (took or 0.0):.0f} ms"
             )
     return ""

@@ -11,8 +11,8 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     drill = record.drill
     assert drill is not None
     if drill.before < limits["fewest_turns"]:
-        said = plural(drill.before, "turn")
-        return Finding("unknown", f"there were only {said} to back up")
+        summary = plural(drill.before, "turn")
+        return Finding("unknown", f"there were only {summary} to back up")
     if not any(drill.written.values()):
         return Finding("unknown", "what was written is unknown, so nothing can be compared")
     if not drill.moment or not drill.backup_seconds or not drill.restore_seconds:
@@ -36,15 +36,15 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     )
     if missing or disordered or not drill.users_equal or (drill.moment == "store" and not whole):
         example = _example(drill, missing, disordered)
-        said = f"{plural(len(missing), 'acknowledged turn')} did not come back"
+        summary = f"{plural(len(missing), 'acknowledged turn')} did not come back"
         if not missing:
-            said = "what came back is not what was backed up"
-        return Finding("fail", said, facts, example)
-    said = (
+            summary = "what came back is not what was backed up"
+        return Finding("fail", summary, facts, example)
+    summary = (
         f"all {drill.before} turns acknowledged before the backup came back in "
         f"{drill.restore_seconds:.1f} s ({drill.by}, taken under load)"
     )
-    return Finding("pass", said, facts)
+    return Finding("pass", summary, facts)
 
 
 def _example(drill: Drill, missing: list[int], disordered: list[str]) -> str:

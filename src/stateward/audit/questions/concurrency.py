@@ -18,12 +18,12 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if refused := [
         level for level in record.levels if failed_percent(level) > limits["errors_percent"]
     ]:
-        said = ", ".join(
+        summary = ", ".join(
             f"{failed_percent(level):.3g} % at {level.conversations}" for level in refused
         )
         errors = " and ".join(dict.fromkeys(name for level in refused for name in level.errors))
         most = max(map(failed_percent, refused))
-        return failing(f"calls fail: {said} conversations ({errors})", most, facts)
+        return failing(f"calls fail: {summary} conversations ({errors})", most, facts)
     enough = [level for level in record.levels if level.lookups >= limits["fewest_lookups"]]
     many = [level for level in enough if level.conversations >= 10]
     if not many:
@@ -34,17 +34,17 @@ def judge(record: Record, limits: Thresholds) -> Finding:
             return Finding("unknown", f"{doubt}, with {at} at a time", facts, remedy=AGAIN)
     failed = [level for level in many if _windows_over(level, limits) >= 2]
     if failed:
-        said = ", ".join(f"{level.p95:.0f} ms at {level.conversations}" for level in failed)
-        return Finding("fail", f"p95 of lookups does not hold: {said} conversations", facts)
+        summary = ", ".join(f"{level.p95:.0f} ms at {level.conversations}" for level in failed)
+        return Finding("fail", f"p95 of lookups does not hold: {summary} conversations", facts)
     stalled = [level for level in many if level.p95 > limits["lookup_p95_ms"]]
     if stalled:
-        said = f"p95 {stalled[0].p95:.0f} ms at {stalled[0].conversations} conversations"
-        return Finding("warn", f"{said}: a stall in one of 3 windows", facts)
+        summary = f"p95 {stalled[0].p95:.0f} ms at {stalled[0].conversations} conversations"
+        return Finding("warn", f"{summary}: a stall in one of 3 windows", facts)
     curve = ", ".join(f"{level.p95:.1f} ms at {level.conversations}" for level in record.levels)
     parts = [_history(record.lengths, limits), _cold(record.doubling, limits)]
     order: tuple[Verdict, ...] = ("fail", "unknown", "warn")
     for verdict in order:
-        wrong = "; ".join(said for found, said in parts if found == verdict)
+        wrong = "; ".join(summary for judged, summary in parts if judged == verdict)
         if wrong:
             return Finding(verdict, f"p95 holds: {curve} conversations; but {wrong}", facts)
     return Finding("pass", f"p95 holds: {curve} conversations", facts)
@@ -81,30 +81,30 @@ def _windows_over(level: Level, limits: Thresholds) -> int:
 
 
 def _history(lengths: list[Length], limits: Thresholds) -> tuple[Verdict, str]:
-    """How a lookup follows the length of the history."""
+    """Judge how the duration of a lookup follows the length of the history."""
     if len(lengths) < 2 or not all(each.p50 and each.messages for each in lengths):
         return "unknown", "long histories were not measured"
     short, long = lengths[0], lengths[-1]
     times = long.p50 / short.p50
-    said = f"a lookup takes {times:.1f} times as long with {long.messages:,} messages"
-    said += f" as with {short.messages}"
+    summary = f"a lookup takes {times:.1f} times as long with {long.messages:,} messages"
+    summary += f" as with {short.messages}"
     if long.p50 - short.p50 <= limits["history_floor_ms"] or times <= limits["history_warn"]:
-        return "pass", said
-    return "fail" if times > limits["history_fail"] else "warn", said
+        return "pass", summary
+    return "fail" if times > limits["history_fail"] else "warn", summary
 
 
-def _cold(seen: Doubling, limits: Thresholds) -> tuple[Verdict, str]:
-    """How a lookup is in a replica that has just joined."""
-    if seen.lookups < FEWEST_COLD or not seen.before < seen.after:
+def _cold(load: Doubling, limits: Thresholds) -> tuple[Verdict, str]:
+    """Judge lookups in a replica that has just joined."""
+    if load.lookups < FEWEST_COLD or not load.before < load.after:
         return "unknown", "replicas that join under load were not measured"
-    if not (seen.cold_p50 and seen.warm_p50 and seen.lag):
+    if not (load.cold_p50 and load.warm_p50 and load.lag):
         return "unknown", "the first lookups of a joining replica were not measured"
-    if seen.lag > limits["generator_lag_ms"]:
-        return "unknown", f"the generator lagged {seen.lag:.1f} ms while replicas joined"
-    times = seen.cold_p50 / seen.warm_p50
-    said = f"the first lookups of a new replica take {times:.1f} times as long as the others"
-    slower = seen.cold_p50 - seen.warm_p50 > limits["cold_floor_ms"]
-    return "warn" if slower and times > limits["cold_warn"] else "pass", said
+    if load.lag > limits["generator_lag_ms"]:
+        return "unknown", f"the generator lagged {load.lag:.1f} ms while replicas joined"
+    times = load.cold_p50 / load.warm_p50
+    summary = f"the first lookups of a new replica take {times:.1f} times as long as the others"
+    slower = load.cold_p50 - load.warm_p50 > limits["cold_floor_ms"]
+    return "warn" if slower and times > limits["cold_warn"] else "pass", summary
 
 
 QUESTION = Question(
@@ -119,7 +119,7 @@ QUESTION = Question(
     "messages, size the pool for the replicas, and open the store before a replica gets its "
     "first conversation.",
     judge,
-    ("load", "scaling", "history"),
+    ("load", "more-replicas", "history"),
     severity="medium",
     means="The agent gets slower as more people talk to it, and as conversations get longer.",
 )

@@ -34,36 +34,36 @@ def judge(record: Record, limits: Thresholds) -> Finding:
 
 
 def forced(record: Record) -> Finding:
-    """What came of conflicts that were forced."""
-    seen = record.conflicts
-    assert seen is not None
-    if not seen.forced:
+    """Judge the conflicts that were forced."""
+    conflicts = record.conflicts
+    assert conflicts is not None
+    if not conflicts.forced:
         return Finding("unknown", "no conflict was forced")
-    missed = seen.forced - seen.detected
+    missed = conflicts.forced - conflicts.detected
     facts = (
-        zero("conflicts not detected", missed, seen.forced, "conflicts"),
-        zero("states overwritten", seen.overwritten, seen.forced, "conflicts"),
-        Evidence("reported with both versions", seen.both_versions, "", f"{seen.forced}"),
-        Evidence("resolved by reading again", seen.resolved, "", f"{seen.forced}"),
+        zero("conflicts not detected", missed, conflicts.forced, "conflicts"),
+        zero("states overwritten", conflicts.overwritten, conflicts.forced, "conflicts"),
+        Evidence("reported with both versions", conflicts.both_versions, "", f"{conflicts.forced}"),
+        Evidence("resolved by reading again", conflicts.resolved, "", f"{conflicts.forced}"),
     )
-    if missed or seen.overwritten:
-        said = f"{plural(missed, 'conflict')} of {seen.forced} not detected"
+    if missed or conflicts.overwritten:
+        summary = f"{plural(missed, 'conflict')} of {conflicts.forced} not detected"
         return Finding(
             "fail",
-            f"{said}; {plural(seen.overwritten, 'state')} overwritten",
+            f"{summary}; {plural(conflicts.overwritten, 'state')} overwritten",
             facts,
-            seen.example,
+            conflicts.example,
         )
-    if seen.resolved < seen.forced:
-        said = plural(seen.forced - seen.resolved, "conflict")
-        said = f"{said} could not be resolved by reading again"
-        return Finding("fail", said, facts, seen.example)
-    if seen.both_versions < seen.forced:
-        said = "every conflict was detected, but not reported with both versions"
-        return Finding("warn", said, facts, seen.example)
-    all_of = plural(seen.forced, "conflict was", "conflicts were")
-    said = f"{all_of} detected, reported with both versions, and resolved"
-    return Finding("pass", said, facts)
+    if conflicts.resolved < conflicts.forced:
+        summary = plural(conflicts.forced - conflicts.resolved, "conflict")
+        summary = f"{summary} could not be resolved by reading again"
+        return Finding("fail", summary, facts, conflicts.example)
+    if conflicts.both_versions < conflicts.forced:
+        summary = "every conflict was detected, but not reported with both versions"
+        return Finding("warn", summary, facts, conflicts.example)
+    all_of = plural(conflicts.forced, "conflict was", "conflicts were")
+    summary = f"{all_of} detected, reported with both versions, and resolved"
+    return Finding("pass", summary, facts)
 
 
 QUESTION = Question(
@@ -77,7 +77,7 @@ QUESTION = Question(
     "Give every document a version, write with the version that was read, and raise an error that "
     "names both.",
     judge,
-    ("conflicts", "versions"),
+    ("conflicts", "version-conflicts"),
     severity="high",
     means="One agent's change silently overwrites another's.",
 )

@@ -26,12 +26,12 @@ DAMAGED = "Turns that were stored are missing, doubled or in another order when 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.steps is not None
-    steps = [step for step in record.steps if _tells_something(step)]
+    steps = [step for step in record.steps if _is_usable(step)]
     appends = [s for s in steps if s.what == "append" and s.status == "ok"]
     reads = [s for s in steps if s.what == "read" and s.status == "ok"]
     if min(len(appends), len(reads)) < limits["fewest_turns"] or len(steps) < FEWEST:
-        said = f"{plural(len(appends), 'append')} and {plural(len(reads), 'read')}"
-        return Finding("unknown", f"only {said} succeeded: too few")
+        summary = f"{plural(len(appends), 'append')} and {plural(len(reads), 'read')}"
+        return Finding("unknown", f"only {summary} succeeded: too few")
     if len({s.process for s in appends}) < 2:
         return Finding("unknown", "only one replica appended, so there was no race")
     anomalies = check([_transaction(step) for step in steps])
@@ -44,26 +44,26 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         *(Evidence(name, count) for name, count in names.items()),
     )
     if not anomalies:
-        said = "immediately: each conversation is strictly serializable"
-        return Finding("pass", f"{said} ({total:,} operations checked)", facts)
-    found = ", ".join(f"{count} × {name}" for name, count in names.items())
+        summary = "immediately: each conversation is strictly serializable"
+        return Finding("pass", f"{summary} ({total:,} operations checked)", facts)
+    counts = ", ".join(f"{count} × {name}" for name, count in names.items())
     worst = next((a for a in anomalies if a.name in BROKEN), anomalies[0])
     level = "not even eventually" if names.keys() & BROKEN else "eventually"
-    said = f"{level} consistent: {found}"
+    summary = f"{level} consistent: {counts}"
     if names.keys() & BROKEN:
-        problem = PartialFinding(said, on(record, APPEND), "critical", DAMAGED)
+        problem = PartialFinding(summary, on(record, APPEND), "critical", DAMAGED)
         return failed([problem], facts, str(worst))
-    return Finding("fail", said, facts, str(worst))
+    return Finding("fail", summary, facts, str(worst))
 
 
-def _tells_something(step: Step) -> bool:
-    """Without its times nothing is stale, and an append of nothing cannot be looked for."""
+def _is_usable(step: Step) -> bool:
+    """Return True if the checker can use the step: it has both times, and an append has values."""
     return step.completed > step.invoked and bool(step.values or step.what == "read")
 
 
 def _transaction(step: Step) -> Transaction:
-    known: dict[str, Status] = {"ok": "ok", "fail": "fail"}
-    status = known.get(step.status, "unknown")
+    statuses: dict[str, Status] = {"ok": "ok", "fail": "fail"}
+    status = statuses.get(step.status, "unknown")
     op: ListAppend | ListRead
     if step.what == "append":
         op = ListAppend(step.key, step.values[0])

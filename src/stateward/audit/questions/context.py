@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.promise import Promise, finding
-from stateward.audit.questions.question import Finding, Question, Thresholds
-from stateward.audit.record import Record
+from stateward.audit.questions.promise import Promise, judged_by
+from stateward.audit.questions.question import Question
 
 TURNS = "Cut a conversation between turns, and keep a tool call and its results together."
 PROMISES = (
@@ -22,12 +21,7 @@ PROMISES = (
     Promise("everything that fits", "messages are left out though there is room for all",
             "Leave out only what does not fit."),
 )  # fmt: skip
-
-
-def judge(record: Record, limits: Thresholds) -> Finding:
-    holds = "the context had what the model needs, in windows of every length"
-    return finding(record, record.context, PROMISES, holds)
-
+HOLDS = "the context had what the model needs, in windows of every length"
 
 QUESTION = Question(
     "context",
@@ -38,10 +32,9 @@ QUESTION = Question(
     ("threads", "context"),
     ("context",),
     TURNS,
-    judge,
+    judged_by("context", PROMISES, HOLDS),
     ("context",),
     severity="high",
     means="The agent forgets its instructions or the question while it is working.",
-    since=3,
     optional=True,
 )

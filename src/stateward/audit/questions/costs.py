@@ -1,4 +1,4 @@
-"""What a hundred agents take."""
+"""15: the costs of a hundred agents."""
 
 from __future__ import annotations
 
@@ -8,39 +8,41 @@ from stateward.audit.report import Evidence
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    seen = record.costs
-    assert seen is not None
+    costs = record.costs
+    assert costs is not None
     agents = int(limits["agents"])
     facts = [
-        Evidence("resident memory per replica", _mb(seen.memory_a_replica), "MB"),
-        Evidence("bytes written per turn", _rounded(seen.written_a_turn)),
+        Evidence("resident memory per replica", _mb(costs.memory_a_replica), "MB"),
+        Evidence("bytes written per turn", _rounded(costs.written_a_turn)),
     ]
-    if seen.memory_a_replica is None:
+    if costs.memory_a_replica is None:
         return Finding("unknown", "a replica's memory could not be measured here", tuple(facts))
-    if (seen.pool is None) != (seen.max_connections is None):
+    if (costs.pool is None) != (costs.max_connections is None):
         return Finding("unknown", "the number of connections allowed is unknown", tuple(facts))
-    if seen.pool is not None:
-        facts.append(Evidence(f"connections of {agents} agents", agents * seen.pool))
-    if seen.pool is not None and seen.max_connections:
-        part = 100 * agents * seen.pool / seen.max_connections
+    if costs.pool is not None:
+        facts.append(Evidence(f"connections of {agents} agents", agents * costs.pool))
+    if costs.pool is not None and costs.max_connections:
+        part = 100 * agents * costs.pool / costs.max_connections
         facts.append(Evidence("of max_connections", round(part), "%"))
-        said = (
-            f"{agents} agents may open {agents * seen.pool} of {seen.max_connections} connections"
+        summary = (
+            f"{agents} agents may open {agents * costs.pool} of {costs.max_connections} connections"
         )
-        now = seen.replicas * seen.pool
-        if 100 * now / seen.max_connections >= limits["pools_fail_percent"]:
-            said = f"{seen.replicas} replicas may open {now} of {seen.max_connections} connections"
-            return Finding("fail", said, tuple(facts))
+        now = costs.replicas * costs.pool
+        if 100 * now / costs.max_connections >= limits["pools_fail_percent"]:
+            summary = (
+                f"{costs.replicas} replicas may open {now} of {costs.max_connections} connections"
+            )
+            return Finding("fail", summary, tuple(facts))
         # What there will be one day is a projection, which warns.
         if part >= limits["pools_fail_percent"]:
-            return Finding("warn", f"{said}: put a pooler in between", tuple(facts))
+            return Finding("warn", f"{summary}: put a pooler in between", tuple(facts))
         if part >= limits["pools_warn_percent"]:
-            return Finding("warn", said, tuple(facts))
-        return Finding("pass", said, tuple(facts))
-    said = f"{_mb(seen.memory_a_replica)} MB per replica"
-    if seen.written_a_turn is not None:
-        said += f", {round(seen.written_a_turn):,} bytes written per turn"
-    return Finding("pass", said, tuple(facts))
+            return Finding("warn", summary, tuple(facts))
+        return Finding("pass", summary, tuple(facts))
+    summary = f"{_mb(costs.memory_a_replica)} MB per replica"
+    if costs.written_a_turn is not None:
+        summary += f", {round(costs.written_a_turn):,} bytes written per turn"
+    return Finding("pass", summary, tuple(facts))
 
 
 def _mb(count: int | None) -> float | None:

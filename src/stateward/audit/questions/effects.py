@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.promise import Promise, finding
-from stateward.audit.questions.question import Finding, Question, Thresholds
-from stateward.audit.record import Record
+from stateward.audit.questions.promise import Promise, judged_by
+from stateward.audit.questions.question import Question
 
 KEY = (
     "Give every task and step an idempotency key made of its full id and name, the same for every "
     "attempt in every replica, and pass it to the system that the tool calls."
 )
+# Whether anything is repeated depends on the memory, and a memory without keys has none.
 PROMISES = (
     Promise("every tool acts", "a tool whose process was killed never acts, and no error says so",
             "Mark work as done when its function has returned, not when it starts."),
     Promise("completed work is not repeated", "a tool acts again after its task was completed",
             "Store the result of a task before it is acknowledged."),
     Promise("same key for every attempt", "a tool acts again under another key", KEY,
-            "effects"),
+            "effects", chance=True),
     Promise("different keys for different actions", "two different actions have the same key", KEY,
             "effects"),
     Promise("repeated actions can be detected",
-            "a tool that acted before a kill acts again, undetectably", KEY, weak=True),
+            "a tool that acted before a kill acts again, undetectably", KEY, weak=True,
+            chance=True),
 )  # fmt: skip
-
-
-def judge(record: Record, limits: Thresholds) -> Finding:
-    tried = {check.promise for check in record.effects or ()}
-    # Whether anything is repeated depends on the memory, and a memory without keys has none.
-    chance = {"same key for every attempt", "repeated actions can be detected"}
-    promises = [each for each in PROMISES if each.name not in chance or each.name in tried]
-    holds = "every tool acted, and repeated calls could be detected by their key"
-    return finding(record, record.effects, promises, holds)
-
+HOLDS = "every tool acted, and repeated calls could be detected by their key"
 
 QUESTION = Question(
     "effects",
@@ -42,10 +34,9 @@ QUESTION = Question(
     ("tasks",),
     ("effects",),
     KEY,
-    judge,
+    judged_by("effects", PROMISES, HOLDS),
     ("effects",),
     severity="critical",
     means="A card is charged twice, or an order is never sent, and no error says so.",
-    since=3,
     optional=True,
 )

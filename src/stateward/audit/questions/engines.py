@@ -46,15 +46,15 @@ KEEP: Final = {
 
 
 def engine(record: Record) -> str:
-    """What the state is kept in; "" if no one said."""
+    """Return the kind of engine that holds the state; "" if nothing names it."""
     settings = record.settings.engine if record.settings is not None else ""
-    for said in (settings, str(record.environment.get("store", "")), record.target, record.title):
-        for name, found in _ENGINES.items():
-            if name in said.lower():
-                return found
+    for text in (settings, str(record.environment.get("store", "")), record.target, record.title):
+        for name, family in _ENGINES.items():
+            if name in text.lower():
+                return family
     return ""
 
 
 def on(record: Record, remedies: Mapping[str, str]) -> str:
-    """The one for the engine of this record."""
+    """Return the remedy for the engine of this record, or the one for any engine."""
     return remedies.get(engine(record), remedies[""])

@@ -10,12 +10,12 @@ from stateward.audit.record import Record
 
 BACKUP = "a later backup"
 FILES, KEPT = "no trace in the server's files", "spilled turns"
-SOMETIMES = (BACKUP, FILES, KEPT)  # not every target has, or does, what these need
 TRACES = (
     "Give the memory a method `traces(text)` that names the files, tables or keys which still "
     "contain a text, or audit it on a server that the audit starts (--with-server), whose files "
     "are searched. For a Stateward service, pass the store behind it as --url."
 )
+# Not every target has, or does, what the promises need that are left to chance.
 PROMISES = (
     Promise("gone immediately", "erased data can still be read",
             "Remove all data of the person before erase returns, and let no replica keep a copy."),
@@ -27,25 +27,24 @@ PROMISES = (
             "Delete the rows and keys instead of marking them; on SQLite with secure_delete and a "
             "truncated write-ahead log, and without copies in caches, indexes and logs.", "traces"),
     Promise(FILES, "erased data is still in the server's files, even after it rewrote them",
-            "Delete the rows and keys instead of marking them."),
+            "Delete the rows and keys instead of marking them.", chance=True),
     Promise(KEPT, "a spilled turn comes back after its person was erased",
-            "Remember erasures for a while, and refuse turns from before them."),
+            "Remember erasures for a while, and refuse turns from before them.", chance=True),
     Promise("id used again", "erased data comes back when its id is used again"),
     Promise(BACKUP, "erased data is in a backup made later",
-            "Leave what is marked for removal out of backups."),
+            "Leave what is marked for removal out of backups.", chance=True),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
     tried = {check.promise for check in record.erasure or ()}
-    promises = [each for each in PROMISES if each.name not in SOMETIMES or each.name in tried]
-    found = finding(
-        record, record.erasure, promises, "erased people were gone, and no one else was affected"
+    answer = finding(
+        record, record.erasure, PROMISES, "erased people were gone, and no one else was affected"
     )
-    if found.verdict == "pass" and "traces" not in record.provides and FILES not in tried:
-        said = "no read returned erased data; whether it is still stored is unknown"
-        return replace(found, verdict="unknown", summary=said, remedy=TRACES)
-    return found
+    if answer.verdict == "pass" and "traces" not in record.provides and FILES not in tried:
+        summary = "no read returned erased data; whether it is still stored is unknown"
+        return replace(answer, verdict="unknown", summary=summary, remedy=TRACES)
+    return answer
 
 
 QUESTION = Question(
@@ -62,6 +61,5 @@ QUESTION = Question(
     ("erasure", "backup"),
     severity="high",
     means="Deleted data is shown again, or someone else's conversations disappear.",
-    since=3,
     optional=True,
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.promise import Promise, finding
-from stateward.audit.questions.question import Finding, Question, Thresholds
-from stateward.audit.record import Record
+from stateward.audit.questions.promise import Promise, judged_by
+from stateward.audit.questions.question import Question
 
 TEXT = (
     "Store text as UTF-8 from end to end (connection, column, file), with no length limit, and "
@@ -32,26 +31,28 @@ PROMISES = (
     Promise("users' values", "values in users' state come back changed", VALUE, "users", False),
     Promise("users' ids", "users with ids that look alike are mixed up", IDS, "users", False),
 )
-EXTREMES = (
-    Promise("extreme long texts", "a message of a megabyte comes back changed", TEXT),
-    Promise("extreme texts", "a NUL in a message is silently changed", TEXT),
-    Promise("extreme values", "very large numbers in messages are silently changed", VALUE),
-    Promise("extreme ids", "conversations with very long ids are mixed up", IDS),
-    Promise("users' extreme long texts", "a text of a megabyte comes back changed", TEXT, "users"),
-    Promise("users' extreme texts", "a NUL in a user's state is silently changed", TEXT, "users"),
-    Promise("users' extreme values", "very large numbers of users are changed", VALUE, "users"),
-    Promise("users' extreme ids", "users with very long ids are mixed up", IDS, "users"),
-    Promise("a refused write leaves nothing behind", "a part of what was refused is stored", VALUE),
+# A slow memory was tried with fewer values, and one that refuses nothing leaves nothing.
+EXTREMES = tuple(
+    promise._replace(chance=True)
+    for promise in (
+        Promise("extreme long texts", "a message of a megabyte comes back changed", TEXT),
+        Promise("extreme texts", "a NUL in a message is silently changed", TEXT),
+        Promise("extreme values", "very large numbers in messages are silently changed", VALUE),
+        Promise("extreme ids", "conversations with very long ids are mixed up", IDS),
+        Promise(
+            "users' extreme long texts", "a text of a megabyte comes back changed", TEXT, "users"
+        ),
+        Promise(
+            "users' extreme texts", "a NUL in a user's state is silently changed", TEXT, "users"
+        ),
+        Promise("users' extreme values", "very large numbers of users are changed", VALUE, "users"),
+        Promise("users' extreme ids", "users with very long ids are mixed up", IDS, "users"),
+        Promise(
+            "a refused write leaves nothing behind", "a part of what was refused is stored", VALUE
+        ),
+    )
 )
-
-
-def judge(record: Record, limits: Thresholds) -> Finding:
-    tried = {check.promise for check in record.fidelity or ()}
-    # A slow memory was tried with fewer values, and one that refuses nothing leaves nothing.
-    promises = (*PROMISES, *(each for each in EXTREMES if each.name in tried))
-    holds = "every value and id came back as it was, in every replica and after a kill"
-    return finding(record, record.fidelity, promises, holds)
-
+HOLDS = "every value and id came back as it was, in every replica and after a kill"
 
 QUESTION = Question(
     "fidelity",
@@ -62,9 +63,8 @@ QUESTION = Question(
     ("threads",),
     ("fidelity",),
     f"{TEXT} {VALUE}",
-    judge,
+    judged_by("fidelity", (*PROMISES, *EXTREMES), HOLDS),
     ("fidelity",),
     severity="critical",
     means="What users wrote, or a tool returned, comes back cut, altered, or under another id.",
-    since=2,
 )

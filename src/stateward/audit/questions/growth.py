@@ -1,4 +1,4 @@
-"""How long the store lasts."""
+"""Judgement of how long the store lasts."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ KEPT = 0.8  # of what an update writes; more is never removed
 
 
 def projection(record: Record, limits: Thresholds) -> Growth | None:
-    """None if the store does not report its size."""
-    seen = record.growing
-    if seen is None or seen.bytes_before is None or seen.bytes_after is None or not seen.turns:
+    """Project the growth of the store; None if the store does not report its size."""
+    growing = record.growing
+    if (
+        growing is None
+        or growing.bytes_before is None
+        or growing.bytes_after is None
+        or not growing.turns
+    ):
         return None
-    a_turn = max(0.0, (seen.bytes_after - seen.bytes_before) / seen.turns)
+    a_turn = max(0.0, (growing.bytes_after - growing.bytes_before) / growing.turns)
     a_day = limits["turns_a_day"]
     days = None
-    if seen.capacity is not None and a_turn > 0:
-        days = max(0.0, seen.capacity - seen.bytes_after) / (a_turn * a_day)
-    return Growth(a_turn, a_day, seen.capacity, seen.bytes_after, days)
+    if growing.capacity is not None and a_turn > 0:
+        days = max(0.0, growing.capacity - growing.bytes_after) / (a_turn * a_day)
+    return Growth(a_turn, a_day, growing.capacity, growing.bytes_after, days)
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -30,70 +35,74 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         unseen = "the size of a turn in a long conversation was not measured"
         return Finding("unknown", unseen, lasting.evidence)
     order = ("fail", "warn", "pass")
-    found = (updates(record, limits), lengthening, lasting)
-    worst = min(found, key=lambda each: order.index(each.verdict))
-    said = [each.summary for each in found if each.summary]
-    facts = tuple(fact for each in reversed(found) for fact in each.evidence)
-    return Finding(worst.verdict, "; ".join(said), facts, "", worst.remedy)
+    findings = (updates(record, limits), lengthening, lasting)
+    worst = min(findings, key=lambda each: order.index(each.verdict))
+    summary = [each.summary for each in findings if each.summary]
+    facts = tuple(fact for each in reversed(findings) for fact in each.evidence)
+    return Finding(worst.verdict, "; ".join(summary), facts, "", worst.remedy)
 
 
 def updates(record: Record, limits: Thresholds) -> Finding:
-    """Whether a user's state takes more room with every update, though it stays as large."""
-    seen = record.growing
-    if seen is None or seen.bytes_long is None or seen.bytes_updated is None or not seen.updates:
+    """Judge whether updates make a user's state take more room although its size stays the same."""
+    growing = record.growing
+    if (
+        growing is None
+        or growing.bytes_long is None
+        or growing.bytes_updated is None
+        or not growing.updates
+    ):
         return Finding("pass", "")
-    grown = seen.bytes_updated - seen.bytes_long
-    each = grown / seen.updates
+    grown = growing.bytes_updated - growing.bytes_long
+    each = grown / growing.updates
     facts: tuple[Evidence, ...] = (
-        Evidence(f"bytes per update of {seen.document:,} bytes", round(each)),
+        Evidence(f"bytes per update of {growing.document:,} bytes", round(each)),
     )
-    if each < KEPT * seen.document or grown < limits["history_floor_bytes"]:
+    if each < KEPT * growing.document or grown < limits["history_floor_bytes"]:
         return Finding("pass", "", facts)
-    if seen.bytes_more is not None and seen.more_updates:
-        each = (seen.bytes_more - seen.bytes_updated) / seen.more_updates
-        facts = (*facts, Evidence(f"… after {seen.updates:,} of them", round(each)))
-        if each < KEPT * seen.document:
-            said = (
-                f"old versions of a user's state are kept: {grown:,} bytes after {seen.updates:,}"
-            )
-            return Finding("pass", said, facts)
-    said = (
+    if growing.bytes_more is not None and growing.more_updates:
+        each = (growing.bytes_more - growing.bytes_updated) / growing.more_updates
+        facts = (*facts, Evidence(f"… after {growing.updates:,} of them", round(each)))
+        if each < KEPT * growing.document:
+            after = f"{grown:,} bytes after {growing.updates:,}"
+            summary = f"old versions of a user's state are kept: {after}"
+            return Finding("pass", summary, facts)
+    summary = (
         f"every update of a user's state adds {each:,.0f} bytes, though its size stays at "
-        f"{seen.document:,} bytes"
+        f"{growing.document:,} bytes"
     )
     remedy = "Overwrite a user's state, or delete versions that are no longer needed."
-    return Finding("fail", said, facts, remedy=remedy)
+    return Finding("fail", summary, facts, remedy=remedy)
 
 
 def history(record: Record, limits: Thresholds) -> Finding | None:
-    """Whether a turn takes more room in a longer conversation; None if not measured."""
-    seen, grown = record.growing, projection(record, limits)
-    if seen is None or grown is None or not grown.bytes_a_turn:
+    """Judge whether a turn takes more room in a longer conversation; None if not measured."""
+    growing, grown = record.growing, projection(record, limits)
+    if growing is None or grown is None or not grown.bytes_a_turn:
         return None
-    if seen.bytes_after is None or seen.bytes_long is None or not seen.long_turns:
+    if growing.bytes_after is None or growing.bytes_long is None or not growing.long_turns:
         return None
-    long = (seen.bytes_long - seen.bytes_after) / seen.long_turns
+    long = (growing.bytes_long - growing.bytes_after) / growing.long_turns
     times = long / grown.bytes_a_turn
     facts = (
-        Evidence(f"bytes a turn at about {seen.usual:,} messages", round(grown.bytes_a_turn)),
-        Evidence(f"bytes a turn at {seen.long:,} messages", round(long)),
+        Evidence(f"bytes a turn at about {growing.usual:,} messages", round(grown.bytes_a_turn)),
+        Evidence(f"bytes a turn at {growing.long:,} messages", round(long)),
         Evidence("more with a long history", round(times, 1), "times"),
     )
-    said = (
-        f"a turn takes {times:.1f} times the space with {seen.long:,} messages "
-        f"({long:,.0f} bytes) as with about {seen.usual:,}"
+    summary = (
+        f"a turn takes {times:.1f} times the space with {growing.long:,} messages "
+        f"({long:,.0f} bytes) as with about {growing.usual:,}"
     )
     remedy = "Store each message once, not the whole conversation again with every turn."
     if long - grown.bytes_a_turn > limits["history_floor_bytes"]:
         if times > limits["history_fail"]:
-            return Finding("fail", said, facts, remedy=remedy)
+            return Finding("fail", summary, facts, remedy=remedy)
         if times > limits["history_warn"]:
-            return Finding("warn", said, facts, remedy=remedy)
+            return Finding("warn", summary, facts, remedy=remedy)
     return Finding("pass", "", facts)
 
 
 def capacity(record: Record, limits: Thresholds) -> Finding:
-    """How long the store lasts."""
+    """Judge how long the store lasts."""
     grown = projection(record, limits)
     if grown is None:
         return Finding("unknown", "the store does not report its size")
@@ -111,24 +120,24 @@ def capacity(record: Record, limits: Thresholds) -> Finding:
             limit="your figure: state_fits_gb",
         ),
     )
-    said = f"{grown.bytes_a_turn:,.0f} bytes a turn; a year is {year / 1e9:.1f} GB"
+    summary = f"{grown.bytes_a_turn:,.0f} bytes a turn; a year is {year / 1e9:.1f} GB"
     if grown.bytes_a_turn == 0:
         return Finding("unknown", "the store did not grow, so nothing can be projected", facts)
     days = grown.days_to_full
     if days is not None:
-        said += f"; full in {_days(days)}"
+        summary += f"; full in {_days(days)}"
         if days < limits["days_fail"]:
-            return Finding("fail", said, facts)
+            return Finding("fail", summary, facts)
         if days < limits["days_warn"]:
-            return Finding("warn", said, facts)
+            return Finding("warn", summary, facts)
     else:
-        said += "; the store reports no limit"
+        summary += "; the store reports no limit"
     if in_memory is None:
-        return Finding("unknown", f"{said}, and turns_a_day is 0", facts)
-    said += f"; {fits:g} GB of memory would hold {_days(in_memory)} of turns"
+        return Finding("unknown", f"{summary}, and turns_a_day is 0", facts)
+    summary += f"; {fits:g} GB of memory would hold {_days(in_memory)} of turns"
     if days is None and in_memory < limits["days_warn"]:
-        return Finding("warn", said, facts)
-    return Finding("pass", said, facts)
+        return Finding("warn", summary, facts)
+    return Finding("pass", summary, facts)
 
 
 def _days(days: float) -> str:

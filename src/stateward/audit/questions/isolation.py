@@ -13,7 +13,8 @@ WHOLE = "own writes complete"
 OWN_LOST = "While many people write, some of what they wrote is missing or out of date."
 PROMISES = (
     Promise("a user's own state", "a user gets another user's state",
-            "Keep nothing that belongs to one call in an attribute that all calls share."),
+            "Keep nothing that belongs to one call in an attribute that all calls share.",
+            "users"),
     Promise("a conversation's own messages", "a conversation contains messages of another",
             "Keep nothing that belongs to one call in an attribute that all calls share."),
     Promise(WHOLE, "what was just written is missing or changed while others write",
@@ -28,24 +29,16 @@ PROMISES = (
             "is mixed up with it", "Put the kind before the id, or use a table for each kind."),
     Promise(TENANT, "one tenant reads or deletes what belongs to another",
             "Put the full tenant name and a separator before every id that is stored, looked up, "
-            "locked, counted or deleted."),
+            "locked, counted or deleted.", chance=True),  # not every target has tenants
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    tried = {check.promise for check in record.isolation or ()}
-    promises = [
-        each
-        for each in PROMISES
-        if (each.name != "a user's own state" or "users" in record.provides)
-        and (each.name != TENANT or each.name in tried)  # not every target has tenants
-        and (each.name != WHOLE or record.format >= 4)
-    ]
     holds = "each caller got their own state, under concurrency and after errors"
-    found = finding(record, record.isolation, promises, holds)
+    answer = finding(record, record.isolation, PROMISES, holds)
     broken = {check.promise for check in record.isolation or () if check.differing}
     # No caller was given another's state, so the report must not say that.
-    return replace(found, means=OWN_LOST) if broken == {WHOLE} else found
+    return replace(answer, means=OWN_LOST) if broken == {WHOLE} else answer
 
 
 QUESTION = Question(
@@ -61,5 +54,4 @@ QUESTION = Question(
     ("isolation",),
     severity="critical",
     means="A user is shown what belongs to another.",
-    since=2,
 )

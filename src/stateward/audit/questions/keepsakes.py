@@ -21,10 +21,10 @@ PROMISES = (
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    found = finding(record, record.lasting, PROMISES, "everything was unchanged later")
+    answer = finding(record, record.lasting, PROMISES, "everything was unchanged later")
     broken = {check.promise for check in record.lasting or () if check.differing}
     # All that was stored is there, so the report must not say that it was forgotten.
-    return replace(found, severity="high", means=AGAIN) if broken == {"keys"} else found
+    return replace(answer, severity="high", means=AGAIN) if broken == {"keys"} else answer
 
 
 QUESTION = Question(
@@ -40,5 +40,4 @@ QUESTION = Question(
     ("keepsakes", "lasting"),
     severity="critical",
     means="The agent has forgotten by the time the user comes back.",
-    since=2,
 )

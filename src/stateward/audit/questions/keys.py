@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.promise import Promise, finding
-from stateward.audit.questions.question import Finding, Question, Thresholds
-from stateward.audit.record import Record
+from stateward.audit.questions.promise import Promise, judged_by
+from stateward.audit.questions.question import Question
 
 UNIQUE = "Store the key with the turn, in one transaction, unique by conversation and key."
 PROMISES = (
@@ -27,12 +26,7 @@ PROMISES = (
     Promise("redelivered after a restart", "a turn redelivered after a restart is stored again",
             UNIQUE),
 )  # fmt: skip
-
-
-def judge(record: Record, limits: Thresholds) -> Finding:
-    holds = "each turn is stored once, no matter how often, when and where it was delivered"
-    return finding(record, record.keys, PROMISES, holds)
-
+HOLDS = "each turn is stored once, no matter how often, when and where it was delivered"
 
 QUESTION = Question(
     "keys",
@@ -43,9 +37,8 @@ QUESTION = Question(
     ("threads", "keys"),
     ("keys",),
     UNIQUE,
-    judge,
+    judged_by("keys", PROMISES, HOLDS),
     ("keys",),
     severity="high",
     means="The agent answers twice, or a turn that the user sent is not there.",
-    since=2,
 )

@@ -11,26 +11,23 @@ ONE = (
     "committed. With files: write a new file, flush it, then rename it over the old one."
 )
 NO_KILL = "the same without a kill"
+# Whether a kill meets a turn in progress is chance: mostly it does.
 PROMISES = (
     Promise("acknowledged turns", "acknowledged turns are lost when the process dies",
             "Acknowledge only what the store has written: no buffer, no background write."),
-    Promise("whole turns", "a kill leaves parts of a turn", ONE),
+    Promise("whole turns", "a kill leaves parts of a turn", ONE, chance=True),
     Promise("data stays readable", "a kill leaves data that can no longer be read", ONE),
     Promise("redelivery after a kill", "a turn that a kill interrupted cannot be redelivered", ONE,
-            "keys"),
+            "keys", chance=True),
     Promise("acknowledged users' state", "acknowledged users' state is lost",
             "Acknowledge only what the store has written: no buffer, no background write.",
             "users"),
     Promise("completed tasks", "completed tasks are forgotten",
-            "Record the result before it is returned.", "tasks"),
+            "Record the result before it is returned.", "tasks", chance=True),
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    tried = {check.promise for check in record.kill_checks or ()}
-    # Whether a kill meets a turn in progress is chance: mostly it does.
-    chance = ("whole turns", "redelivery after a kill", "completed tasks")
-    promises = [each for each in PROMISES if each.name not in chance or each.name in tried]
     holds = "everything acknowledged was there, and the rest was whole or absent"
     for check in record.kill_checks or ():
         if check.promise == NO_KILL:
@@ -38,7 +35,7 @@ def judge(record: Record, limits: Thresholds) -> Finding:
                 "; one writer at a time was tried, because concurrent writers lose or split turns "
                 "without any kill: see question 10"
             )
-    return finding(record, record.kill_checks, promises, holds)
+    return finding(record, record.kill_checks, PROMISES, holds)
 
 
 QUESTION = Question(
@@ -54,5 +51,4 @@ QUESTION = Question(
     ("kills",),
     severity="critical",
     means="After a crash, a conversation is torn or unreadable, or lacks acknowledged turns.",
-    since=2,
 )

@@ -27,11 +27,11 @@ FAILING = (
 MANY = 5.0  # per cent of calls that fail: few users are spared
 
 
-def failing(said: str, percent: float, facts: tuple[Evidence, ...]) -> Finding:
-    """Calls that fail are no slowness: they have their own remedy and consequence."""
+def failing(summary: str, percent: float, facts: tuple[Evidence, ...]) -> Finding:
+    """Return a failure for failing calls, which have their own remedy and consequence."""
     means = "Calls fail: users get an error, or the agent answers without its memory."
     severity: Severity = "critical" if percent > MANY else "high"
-    return failed([PartialFinding(said, FAILING, severity, means)], facts)
+    return failed([PartialFinding(summary, FAILING, severity, means)], facts)
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -39,25 +39,25 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if not record.levels:
         return Finding("unknown", "no load was applied")
     busiest = max(record.levels, key=lambda each: each.intended)
-    found = judge_level(busiest, limits)
+    finding = judge_level(busiest, limits)
     # What is slow or fails at one load is known, whatever is known of another.
     for verdict in ("fail", "warn"):
-        if verdict == "warn" and found.verdict != "pass":
+        if verdict == "warn" and finding.verdict != "pass":
             break
         tried = [(failed_percent(at), at.p95, judge_level(at, limits)) for at in record.levels]
         if hit := [each for each in tried if each[2].verdict == verdict]:
             return max(hit, key=lambda each: each[:2])[2]
-    return found
+    return finding
 
 
 def failed_percent(level: Level) -> float:
-    """Of all calls that were made, also of those that append."""
+    """Return the failed share of all calls, appends included."""
     calls = max(round(level.intended * level.seconds), level.lookups + level.failed)
     return 100 * level.failed / calls if calls else 0.0
 
 
 def judge_level(level: Level, limits: Thresholds) -> Finding:
-    """One load. A generator that lagged proves nothing of latency, neither good nor bad.
+    """Judge one load. A generator that lagged proves nothing about latency, neither good nor bad.
 
     Calls that failed did, however they were made.
     """
@@ -75,11 +75,11 @@ def judge_level(level: Level, limits: Thresholds) -> Finding:
     at = f"at {level.intended:g} calls/s over {plural(level.conversations, 'conversation')}"
     percent = failed_percent(level)
     if percent > limits["errors_percent"]:
-        said = ", ".join(f"{count} × {name}" for name, count in level.errors.items())
-        return failing(f"{percent:.3g} % of calls failed {at}: {said}", percent, facts)
+        summary = ", ".join(f"{count} × {name}" for name, count in level.errors.items())
+        return failing(f"{percent:.3g} % of calls failed {at}: {summary}", percent, facts)
     if level.lookups < limits["fewest_lookups"]:
-        said = plural(level.lookups, "lookup was", "lookups were")
-        return Finding("unknown", f"only {said} made {at}", facts)
+        summary = plural(level.lookups, "lookup was", "lookups were")
+        return Finding("unknown", f"only {summary} made {at}", facts)
     if doubt := doubtful(level, limits):
         return Finding("unknown", f"{doubt}, {at}", facts, remedy=AGAIN)
     over = [window for window in level.windows if window > most]
@@ -94,7 +94,7 @@ def judge_level(level: Level, limits: Thresholds) -> Finding:
 
 
 def doubtful(level: Level, limits: Thresholds) -> str:
-    """Why this load says nothing about the store's latency; "" if it does."""
+    """Say why this load tells nothing about the store's latency; "" if it does."""
     if not (level.p50 and level.p95 and level.p99 and level.conversations):
         return "no latency was measured"
     if len(level.windows) < WINDOWS:

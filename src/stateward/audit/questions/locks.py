@@ -30,11 +30,11 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     holds = (
         "one holder at a time; free when it is released, or some time after its holder is killed"
     )
-    found = finding(record, record.lock_checks, PROMISES, holds)
-    if found.verdict == "pass" and "fences" not in record.provides:
-        said = f"{holds}; but append takes no fence, so a paused holder can still write"
-        return Finding("warn", said, found.evidence)
-    return found
+    answer = finding(record, record.lock_checks, PROMISES, holds)
+    if answer.verdict == "pass" and "fences" not in record.provides:
+        summary = f"{holds}; but append takes no fence, so a paused holder can still write"
+        return Finding("warn", summary, answer.evidence)
+    return answer
 
 
 QUESTION = Question(
@@ -48,8 +48,7 @@ QUESTION = Question(
     "Take locks with one atomic write that carries an owner and an expiry, and give each holder an "
     "increasing token that every write is checked against.",
     judge,
-    ("exclusion",),
+    ("locks",),
     severity="high",
     means="Two agents work on one conversation concurrently, or none can any more.",
-    since=2,
 )

@@ -1,4 +1,4 @@
-"""What a month costs, with persistence and without: what was measured times the user's prices."""
+"""The costs of a month, with persistence and without: measurements times the user's prices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ GB = 1e9
 
 
 def money(record: Record, limits: Thresholds, prices: Prices | None) -> Money | None:
-    """None without prices."""
+    """Compute the cost of a month; None without prices."""
     if prices is None:
         return None
     agents, turns = int(limits["agents"]), limits["turns_a_day"] * DAYS
@@ -25,7 +25,7 @@ def money(record: Record, limits: Thresholds, prices: Prices | None) -> Money | 
     pool = record.costs.pool if record.costs is not None else None
     stored = None if a_turn is None else a_turn * limits["turns_a_day"] * limits["retention_days"]
     on_disk = None if written is None and a_turn is None else max((written or 0) / GB, a_turn or 0)
-    moved = None if a_turn is None else a_turn * (READ + 1) * turns
+    bytes_moved = None if a_turn is None else a_turn * (READ + 1) * turns
     parts = (
         _part("state on disk", stored, "GB", prices.gb_month_stored, off=False),
         _part("state in memory", stored, "GB", prices.gb_month_memory),
@@ -36,7 +36,7 @@ def money(record: Record, limits: Thresholds, prices: Prices | None) -> Money | 
             prices.gb_written,
             off=False,
         ),
-        _part("transferred", moved, "GB", prices.gb_transferred),
+        _part("transferred", bytes_moved, "GB", prices.gb_transferred),
         _part("calls", turns * REQUESTS / 1e6, "million", prices.million_requests),
         _part("connections", None if pool is None else pool * agents, "", prices.connection_month),
         _part("servers", prices.nodes, "", prices.node_month),
@@ -47,7 +47,7 @@ def money(record: Record, limits: Thresholds, prices: Prices | None) -> Money | 
 
 
 def _part(what: str, amount: float | None, unit: str, price: float, off: bool = True) -> Price:
-    """One line of the bill. What is free costs nothing, whether or not it was measured."""
+    """Return one line of the bill. A free part costs nothing, even if it was not measured."""
     if not price:
         return Price(what, amount, unit, 0.0, 0.0)
     cost = None if amount is None else amount * price
@@ -55,6 +55,6 @@ def _part(what: str, amount: float | None, unit: str, price: float, off: bool = 
 
 
 def _sum(amounts: list[float | None]) -> float | None:
-    """None if one of them is not known."""
-    known = [amount for amount in amounts if amount is not None]
-    return sum(known) if len(known) == len(amounts) else None
+    """Add up prices; None if one of them is unknown."""
+    priced = [amount for amount in amounts if amount is not None]
+    return sum(priced) if len(priced) == len(amounts) else None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.promise import Promise, finding
-from stateward.audit.questions.question import Finding, Question, Thresholds
-from stateward.audit.record import Record
+from stateward.audit.questions.promise import Promise, judged_by
+from stateward.audit.questions.question import Question
 
 REPAIR = (
     "Start a window at a user's message, and leave out tool calls without a result, before a "
@@ -24,12 +23,7 @@ PROMISES = (
             "a window has a tool's result without its call, or a call without its result", REPAIR,
             weak=True),
 )  # fmt: skip
-
-
-def judge(record: Record, limits: Thresholds) -> Finding:
-    holds = "calls and results stayed together, after kills and in every window"
-    return finding(record, record.orphans, PROMISES, holds)
-
+HOLDS = "calls and results stayed together, after kills and in every window"
 
 QUESTION = Question(
     "orphans",
@@ -40,9 +34,8 @@ QUESTION = Question(
     ("threads",),
     ("orphans",),
     REPAIR,
-    judge,
+    judged_by("orphans", PROMISES, HOLDS),
     ("orphans",),
     severity="high",
     means="After a crash, every further question in that conversation ends in an error.",
-    since=3,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from msgspec.structs import replace
 
 from stateward.audit.questions.engines import APPEND, KEEP, on
@@ -34,137 +36,169 @@ CAUSE = (
 WRONG = "The agent answers from a history that is incomplete, out of date or out of order."
 
 
+class _Observed:
+    """The outages of a record, and the calls and turns in which something went wrong."""
+
+    def __init__(self, record: Record, outages: list[Outage]) -> None:
+        self.outages = outages
+        self.readable = [o for o in outages if not o.unreadable]
+        self.unreadable = [o for o in outages if o.unreadable]
+        self.overwritten, fair = _overwritten(record, self.readable)
+        self.lost = [(o, turn) for o in fair for turn in o.accepted if turn not in o.found]
+        self.accepted = sum(len(o.accepted) for o in fair)
+        tried = [t for o in outages for t in o.tried]
+        self.reads = [t for t in tried if t.what in ("read", "user")]
+        self.writes = [t for t in tried if t.what in ("append", "change")]
+        self.forgotten = [
+            o for o in self.readable for each in o.changed if each not in o.kept_changes
+        ]
+        self.hung = sum(o.hung for o in outages)
+        self.empty = [t for t in self.reads if t.outcome == "read" and not t.complete]
+        self.fresh = [o for o in outages if o not in self.overwritten]
+        self.stale = [
+            (o, t) for o in self.fresh for t in o.tried if t.outcome == "read" and t.missing
+        ]
+        failed_calls = [t for t in (*self.reads, *self.writes) if t.outcome == "error"]
+        self.untyped = [t for t in failed_calls if not t.typed]
+        self.refused = [t for t in failed_calls if t.what == "append"]
+        self.doubled = sum(_doubled(record, o) for o in self.readable)
+        self.disordered = [o for o in self.readable if _out_of_order(o)]
+        self.slowest_read = max((t.seconds for t in self.reads), default=0.0)
+        self.slowest_write = max((t.seconds for t in self.writes), default=0.0)
+        self.recovery = max((o.recovery for o in outages if o.recovery is not None), default=0.0)
+        self.never = [o for o in outages if o.recovery is None]
+
+
 def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.outages is not None
     outages = [outage for outage in record.outages if outage.fired]
     if not outages:
         return Finding("unknown", "no fault reached the store, so nothing is known")
-    readable = [o for o in outages if not o.unreadable]
-    unreadable = [o for o in outages if o.unreadable]
-    overwritten, fair = _overwritten(record, readable)
-    lost = [(o, turn) for o in fair for turn in o.accepted if turn not in o.found]
-    accepted = sum(len(o.accepted) for o in fair)
-    reads = [t for o in outages for t in o.tried if t.what in ("read", "user")]
-    writes = [t for o in outages for t in o.tried if t.what in ("append", "change")]
-    forgotten = [(o, each) for o in readable for each in o.changed if each not in o.kept_changes]
-    hung = sum(o.hung for o in outages)
-    empty = [t for t in reads if t.outcome == "read" and not t.complete]
-    stale = [
-        (o, t)
-        for o in outages
-        if o not in overwritten
-        for t in o.tried
-        if t.outcome == "read" and t.missing
-    ]
-    untyped = [t for t in (*reads, *writes) if t.outcome == "error" and not t.typed]
-    refused = [t for t in writes if t.what == "append" and t.outcome == "error"]
-    doubled = sum(_doubled(record, o) for o in readable)
-    disordered = [o for o in readable if _out_of_order(o)]
-    slowest = max((t.seconds for t in reads), default=0.0)
-    slowest_write = max((t.seconds for t in writes), default=0.0)
-    recovery = [o.recovery for o in outages if o.recovery is not None]
-    never = [o for o in outages if o.recovery is None]
-    facts = (
-        zero("accepted turns that were lost", len(lost), accepted),
-        zero("duplicated turns", doubled, accepted),
-        zero("calls that hung", hung, len(reads) + len(writes), "calls"),
-        zero("reads that returned an incomplete history", len(empty), len(reads), "reads"),
-        *_freshness([o for o in outages if o not in overwritten], stale),
-        Evidence("slowest read", round(slowest, 2), "s", f"{limits['read_deadline_s']:g} s"),
-        Evidence(
-            "slowest write", round(slowest_write, 2), "s", f"{limits['write_deadline_s']:g} s"
-        ),
-        Evidence("turns refused while it was down", len(refused), "turns"),
-        *_recoveries(outages, limits),
-        Evidence("faults", len(outages)),
-    )
-    problems = []
-    keep = on(record, KEEP)
-    if lost:
-        where = ", ".join(dict.fromkeys(o.fault for o, _ in lost))
-        said = f"{len(lost)} of {plural(accepted, 'accepted turn')} lost ({where})"
-        problems.append(PartialFinding(said, f"{keep} {REPLAY}", means=LOST))
-    if forgotten:
-        changes = plural(len(forgotten), "accepted change")
-        said = f"{changes} of users' state lost ({forgotten[0][0].fault})"
-        problems.append(PartialFinding(said, keep, means=LOST))
-    if disordered:
-        said = f"spilled turns were stored in another order ({disordered[0].fault})"
-        problems.append(PartialFinding(said, REPLAY, means=WRONG))
-    if doubled:
-        problems.append(PartialFinding(f"{plural(doubled, 'turn')} duplicated", KEYED, means=WRONG))
-    if empty:
-        said = f"{plural(len(empty), 'read')} returned an incomplete history as if it were complete"
-        problems.append(PartialFinding(said, HONEST, means=WRONG))
-    if stale:
-        old = plural(len(stale), "read")
-        said = f"{old} returned stale data as if it were current ({stale[0][0].fault})"
-        problems.append(PartialFinding(said, HONEST, means=WRONG))
-    if unreadable:
-        said = (
-            f"a new process cannot read what is stored ({unreadable[0].fault}): "
-            f"{unreadable[0].unreadable}"
-        )
-        problems.append(PartialFinding(said, keep, means=LOST))
-    if hung:
-        problems.append(PartialFinding(f"{plural(hung, 'call')} hung", TIMEOUT, "high", HANGS))
-    late = max(slowest, slowest_write)
-    if late > limits["write_deadline_s"]:
-        said = f"a call took {late:.1f} s to fail: it has no timeout, or a long one"
-        problems.append(PartialFinding(said, TIMEOUT, "high", HANGS))
-    if never:
-        back = keep if never[0].unreadable else RECONNECT
-        problems.append(PartialFinding(_no_way_back(never[0]), back, "high", BLIND))
-    if max(recovery, default=0.0) > limits["recovery_fail_s"]:
-        said = f"recovery took {max(recovery):.0f} s"
-        problems.append(PartialFinding(said, RECONNECT, "medium", BLIND))
+    observed = _Observed(record, outages)
+    facts = _facts(observed, limits)
+    problems = [*_wrong_data(record, observed), *_delays(record, observed, limits)]
     if problems:
-        example = _example(lost, stale, never, disordered)
-        found = failed(problems, facts, example)
-        return replace(found, summary="; ".join([found.summary, CAUSE])) if overwritten else found
-    if overwritten:
+        finding = failed(problems, facts, _example(observed))
+        if not observed.overwritten:
+            return finding
+        return replace(finding, summary="; ".join([finding.summary, CAUSE]))
+    if observed.overwritten:
         return Finding("unknown", CAUSE, facts, remedy=f"{on(record, APPEND)} Then run it again.")
     if unproven := _unproven(record.outages):
         return Finding("unknown", unproven, facts)
-    weak = []
-    if refused:
-        weak.append(
-            f"{plural(len(refused), 'turn')} refused while it was down: the caller loses them"
-        )
-    if untyped:
-        said = plural(len(untyped), "error does", "errors do")
-        weak.append(f"{said} not say that the store is down")
-    if slowest > limits["read_deadline_s"]:
-        weak.append(f"a read took {slowest:.1f} s to fail")
-    if max(recovery) > limits["recovery_warn_s"]:
-        weak.append(f"recovery took {max(recovery):.1f} s")
-    if weak:
+    if weak := _weaknesses(observed, limits):
         return Finding("warn", "; ".join(weak), facts)
-    said = f"{plural(accepted, 'turn')} accepted through {plural(len(outages), 'fault')}"
-    said += ", none lost"
-    return Finding("pass", f"{said}; back within {max(recovery):.1f} s", facts)
+    survived = (
+        f"{plural(observed.accepted, 'turn')} accepted through {plural(len(outages), 'fault')}"
+    )
+    return Finding("pass", f"{survived}, none lost; back within {observed.recovery:.1f} s", facts)
+
+
+def _facts(observed: _Observed, limits: Thresholds) -> tuple[Evidence, ...]:
+    calls, reads = len(observed.reads) + len(observed.writes), len(observed.reads)
+    read_limit, write_limit = (f"{limits[f'{what}_deadline_s']:g} s" for what in ("read", "write"))
+    return (
+        zero("accepted turns that were lost", len(observed.lost), observed.accepted),
+        zero("duplicated turns", observed.doubled, observed.accepted),
+        zero("calls that hung", observed.hung, calls, "calls"),
+        zero("reads that returned an incomplete history", len(observed.empty), reads, "reads"),
+        *_freshness(observed.fresh, observed.stale),
+        Evidence("slowest read", round(observed.slowest_read, 2), "s", read_limit),
+        Evidence("slowest write", round(observed.slowest_write, 2), "s", write_limit),
+        Evidence("turns refused while it was down", len(observed.refused), "turns"),
+        *_recoveries(observed.outages, limits),
+        Evidence("faults", len(observed.outages)),
+    )
+
+
+def _wrong_data(record: Record, observed: _Observed) -> Iterator[PartialFinding]:
+    """Report what was lost, doubled, reordered or read wrongly."""
+    keep = on(record, KEEP)
+    if observed.lost:
+        where = ", ".join(dict.fromkeys(o.fault for o, _ in observed.lost))
+        lost = (
+            f"{len(observed.lost)} of {plural(observed.accepted, 'accepted turn')} lost ({where})"
+        )
+        yield PartialFinding(lost, f"{keep} {REPLAY}", means=LOST)
+    if observed.forgotten:
+        changes = plural(len(observed.forgotten), "accepted change")
+        lost = f"{changes} of users' state lost ({observed.forgotten[0].fault})"
+        yield PartialFinding(lost, keep, means=LOST)
+    if observed.disordered:
+        where = observed.disordered[0].fault
+        yield PartialFinding(
+            f"spilled turns were stored in another order ({where})", REPLAY, means=WRONG
+        )
+    if observed.doubled:
+        yield PartialFinding(f"{plural(observed.doubled, 'turn')} duplicated", KEYED, means=WRONG)
+    if observed.empty:
+        empty = plural(len(observed.empty), "read")
+        yield PartialFinding(
+            f"{empty} returned an incomplete history as if it were complete", HONEST, means=WRONG
+        )
+    if observed.stale:
+        old, where = plural(len(observed.stale), "read"), observed.stale[0][0].fault
+        yield PartialFinding(
+            f"{old} returned stale data as if it were current ({where})", HONEST, means=WRONG
+        )
+    if observed.unreadable:
+        first = observed.unreadable[0]
+        why = f"a new process cannot read what is stored ({first.fault}): {first.unreadable}"
+        yield PartialFinding(why, keep, means=LOST)
+
+
+def _delays(record: Record, observed: _Observed, limits: Thresholds) -> Iterator[PartialFinding]:
+    """Report calls that hung or failed late, and recoveries that took long or never came."""
+    if observed.hung:
+        yield PartialFinding(f"{plural(observed.hung, 'call')} hung", TIMEOUT, "high", HANGS)
+    late = max(observed.slowest_read, observed.slowest_write)
+    if late > limits["write_deadline_s"]:
+        slow = f"a call took {late:.1f} s to fail: it has no timeout, or a long one"
+        yield PartialFinding(slow, TIMEOUT, "high", HANGS)
+    if observed.never:
+        first = observed.never[0]
+        back = on(record, KEEP) if first.unreadable else RECONNECT
+        yield PartialFinding(_no_way_back(first), back, "high", BLIND)
+    if observed.recovery > limits["recovery_fail_s"]:
+        slow = f"recovery took {observed.recovery:.0f} s"
+        yield PartialFinding(slow, RECONNECT, "medium", BLIND)
+
+
+def _weaknesses(observed: _Observed, limits: Thresholds) -> list[str]:
+    weak = []
+    if observed.refused:
+        refused = plural(len(observed.refused), "turn")
+        weak.append(f"{refused} refused while it was down: the caller loses them")
+    if observed.untyped:
+        errors = plural(len(observed.untyped), "error does", "errors do")
+        weak.append(f"{errors} not say that the store is down")
+    if observed.slowest_read > limits["read_deadline_s"]:
+        weak.append(f"a read took {observed.slowest_read:.1f} s to fail")
+    if observed.recovery > limits["recovery_warn_s"]:
+        weak.append(f"recovery took {observed.recovery:.1f} s")
+    return weak
 
 
 def _doubled(record: Record, outage: Outage) -> int:
-    """Turns that are there more than once; not those of a second delivery, if none is noticed.
+    """Count turns that are stored twice, except repeats where the memory notices none.
 
     What was stored before is delivered again afterwards. That is question 19's, not the fault's.
     """
     unnoticed = any(check.promise == DELIVERED and check.differing for check in record.keys or ())
-    found = [turn for turn in outage.found if not (unnoticed and turn.startswith("before/"))]
-    return len(found) - len(set(found))
+    stored = [turn for turn in outage.found if not (unnoticed and turn.startswith("before/"))]
+    return len(stored) - len(set(stored))
 
 
 def _overwritten(record: Record, readable: list[Outage]) -> tuple[list[Outage], list[Outage]]:
-    """Those that say nothing of losses, and the others.
+    """Separate outages that say nothing of losses from the others.
 
     Writers that overwrite each other without any fault do so during one, too.
     """
     races = (record.turn_race, record.long_race)
     if not any(race is not None and lost_turns(race) for race in races):
         return [], readable
-    found = [outage for outage in readable if outage.elsewhere]
-    return found, [outage for outage in readable if outage not in found]
+    overwritten = [outage for outage in readable if outage.elsewhere]
+    return overwritten, [outage for outage in readable if outage not in overwritten]
 
 
 def _out_of_order(outage: Outage) -> bool:
@@ -175,22 +209,22 @@ def _out_of_order(outage: Outage) -> bool:
 def _recoveries(outages: list[Outage], limits: Thresholds) -> list[Evidence]:
     """The slowest after a disturbance of the link or the disk, and after the end of a server."""
     limit = f"{limits['recovery_fail_s']:g} s"
-    found = []
-    for what, these in (
+    facts = []
+    for event, group in (
         ("recovery", [o for o in outages if not o.kills]),
         ("recovery from a kill of the server", [o for o in outages if o.kills]),
     ):
-        if any(o.recovery is None for o in these):
-            found.append(Evidence(what, "it did not recover", limit=limit))
-        elif these:
-            slowest = max(o.recovery or 0.0 for o in these)
-            found.append(Evidence(what, round(slowest, 2), "s", limit))
+        if any(o.recovery is None for o in group):
+            facts.append(Evidence(event, "it did not recover", limit=limit))
+        elif group:
+            slowest = max(o.recovery or 0.0 for o in group)
+            facts.append(Evidence(event, round(slowest, 2), "s", limit))
     kills = sum(o.kills for o in outages)
-    return [*found, Evidence("kills of the server", kills)] if kills else found
+    return [*facts, Evidence("kills of the server", kills)] if kills else facts
 
 
 def _unproven(outages: list[Outage]) -> str:
-    """What a disturbance has not shown; "" if each of them has shown something."""
+    """Return what a disturbance has not shown; "" if each of them has shown something."""
     for outage in outages:
         if not outage.fired:
             return f"one fault did not reach the store: {outage.fault}"
@@ -201,8 +235,10 @@ def _unproven(outages: list[Outage]) -> str:
 
 def _freshness(outages: list[Outage], stale: list[tuple[Outage, Tried]]) -> list[Evidence]:
     """Reads that succeeded while another replica kept writing."""
-    seen = [t for o in outages if o.elsewhere for t in o.tried if t.what == t.outcome == "read"]
-    return [zero("reads that returned stale data", len(stale), len(seen), "reads")] if seen else []
+    reads = [t for o in outages if o.elsewhere for t in o.tried if t.what == t.outcome == "read"]
+    return (
+        [zero("reads that returned stale data", len(stale), len(reads), "reads")] if reads else []
+    )
 
 
 def _no_way_back(outage: Outage) -> str:
@@ -214,28 +250,23 @@ def _no_way_back(outage: Outage) -> str:
     )
 
 
-def _example(
-    lost: list[tuple[Outage, str]],
-    stale: list[tuple[Outage, Tried]],
-    never: list[Outage],
-    disordered: list[Outage],
-) -> str:
-    if lost:
-        outage, turn = lost[0]
-        there = outage.found[-8:]
-        return f"{outage.fault}: the turn {turn!r} was accepted, and is not among {there}"
-    if stale:
-        outage, tried = stale[0]
+def _example(observed: _Observed) -> str:
+    if observed.lost:
+        outage, turn = observed.lost[0]
+        turns = outage.found[-8:]
+        return f"{outage.fault}: the turn {turn!r} was accepted, and is not among {turns}"
+    if observed.stale:
+        outage, tried = observed.stale[0]
         return (
             f"{outage.fault}: a read that began after {tried.at:.1f} s succeeded without "
             f"{plural(tried.missing, 'turn')} that another replica had stored before"
         )
-    if disordered:
-        outage = disordered[0]
-        there = [turn for turn in outage.found if turn in outage.in_turn]
-        return f"{outage.fault}: accepted {outage.in_turn[:8]}, stored {there[:8]}"
-    if never:
-        return f"{never[0].fault}: no later call of the same process succeeded"
+    if observed.disordered:
+        outage = observed.disordered[0]
+        turns = [turn for turn in outage.found if turn in outage.in_turn]
+        return f"{outage.fault}: accepted {outage.in_turn[:8]}, stored {turns[:8]}"
+    if observed.never:
+        return f"{observed.never[0].fault}: no later call of the same process succeeded"
     return ""
 
 

@@ -14,25 +14,27 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         return Finding("unknown", "no preference was written")
     nothing = (None, None)
     wrong = [user for user in written if read.get(user, nothing)[0] != written[user][0]]
-    moved = [user for user in written if read.get(user, nothing)[1] != written[user][1]]
+    changed = [user for user in written if read.get(user, nothing)[1] != written[user][1]]
     versioned = any(version is not None for _, version in written.values())
     facts = (
         zero("preferences changed by a restart", len(wrong), len(written), "users"),
         Evidence(
-            "versions", "kept" if versioned and not moved else "none" if not versioned else ""
+            "versions", "kept" if versioned and not changed else "none" if not versioned else ""
         ),
     )
     if wrong:
         user = wrong[0]
         example = f"{user}\n  written: {written[user]}\n  read:    {read.get(user)}"
-        said = f"preferences of {plural(len(wrong), 'user')} of {len(written)} are not as written"
-        return Finding("fail", said, facts, example)
-    if moved:
-        return Finding("fail", f"{plural(len(moved), 'version')} changed by a restart", facts)
-    said = f"the preferences of {plural(len(written), 'user')} were there in a new process"
+        summary = (
+            f"preferences of {plural(len(wrong), 'user')} of {len(written)} are not as written"
+        )
+        return Finding("fail", summary, facts, example)
+    if changed:
+        return Finding("fail", f"{plural(len(changed), 'version')} changed by a restart", facts)
+    summary = f"the preferences of {plural(len(written), 'user')} were there in a new process"
     if not versioned:
-        return Finding("warn", f"{said}; they carry no version", facts)
-    return Finding("pass", f"{said}, with their versions", facts)
+        return Finding("warn", f"{summary}; they carry no version", facts)
+    return Finding("pass", f"{summary}, with their versions", facts)
 
 
 QUESTION = Question(

@@ -7,24 +7,25 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from stateward.audit.questions.question import Finding, plural, power
+from stateward.audit.questions.question import Finding, Judge, Thresholds, plural, power
 from stateward.audit.record import Check, Record
 from stateward.audit.report import Evidence
 
 
 class Promise(NamedTuple):
-    """One promise. `broken` is what is said of a memory that does not keep it."""
+    """One promise. `broken` describes a memory that does not keep it."""
 
     name: str
     broken: str
     remedy: str = ""
     needs: str = ""  # a part of the target without which it cannot be tried
-    refusable: bool = True  # whether an error that says no is as good as keeping it
-    weak: bool = False  # whether breaking it is a warning only
+    refusable: bool = True  # True if a refusal counts as keeping the promise
+    weak: bool = False  # True if a broken promise is a warning only
+    chance: bool = False  # True if some audits or targets cannot try the promise
 
 
 class KeptPromises(NamedTuple):
-    """What is to be said of some promises."""
+    """The result of trying some promises."""
 
     problems: list[str]
     weak: list[str]
@@ -38,7 +39,7 @@ class KeptPromises(NamedTuple):
 def kept(
     record: Record, checks: Sequence[Check] | None, promises: Sequence[Promise]
 ) -> KeptPromises:
-    """All of them, the first broken one as the example."""
+    """Summarize the checks of all promises, with the first broken one as the example."""
     by_name = {check.promise: check for check in checks or ()}
     problems: list[str] = []
     weak: list[str] = []
@@ -50,12 +51,14 @@ def kept(
         if promise.needs and promise.needs not in record.provides:
             continue
         check = by_name.get(promise.name)
+        if check is None and promise.chance:
+            continue
         if check is None or not check.tried:
             untried.append(promise.name)
             continue
         tried += check.tried
-        said = power(check.tried) if not check.differing else f"of {check.tried:,}"
-        facts.append(Evidence(promise.name, check.differing, "", "0", said))
+        summary = power(check.tried) if not check.differing else f"of {check.tried:,}"
+        facts.append(Evidence(promise.name, check.differing, "", "0", summary))
         if check.differing:
             times = f" ({check.differing} of {plural(check.tried, 'trial')})"
             (weak if promise.weak else problems).append(promise.broken + times)
@@ -69,13 +72,7 @@ def kept(
             refused = plural(len(check.refused), "value")
             problems.append(f"{refused} refused ({check.refused[0]})")
     return KeptPromises(
-        problems,
-        weak,
-        tuple(facts),
-        example,
-        untried,
-        " ".join(dict.fromkeys(remedies)),
-        tried,
+        problems, weak, tuple(facts), example, untried, " ".join(dict.fromkeys(remedies)), tried
     )
 
 
@@ -87,42 +84,53 @@ def _example(check: Check) -> str:
 def finding(
     record: Record, checks: Sequence[Check] | None, promises: Sequence[Promise], holds: str
 ) -> Finding:
-    """Of a question that is about promises alone. `holds` is said when all were kept."""
-    seen = kept(record, checks, promises)
-    if seen.problems:
-        said = "; ".join(seen.problems)
-        return Finding("fail", said, seen.facts, seen.example, seen.remedy)
-    if seen.untried:
-        said = f"not tried: {', '.join(seen.untried)}"
-        return Finding("unknown", said, seen.facts, remedy=AGAIN)
-    if seen.weak:
-        return Finding("warn", "; ".join(seen.weak), seen.facts, seen.example, seen.remedy)
-    return Finding("pass", f"{holds} ({plural(seen.tried, 'trial')})", seen.facts)
+    """Answer a question that is about promises alone. `holds` is its summary if all were kept."""
+    outcome = kept(record, checks, promises)
+    if outcome.problems:
+        summary = "; ".join(outcome.problems)
+        return Finding("fail", summary, outcome.facts, outcome.example, outcome.remedy)
+    if outcome.untried:
+        summary = f"not tried: {', '.join(outcome.untried)}"
+        return Finding("unknown", summary, outcome.facts, remedy=AGAIN)
+    if outcome.weak:
+        return Finding(
+            "warn", "; ".join(outcome.weak), outcome.facts, outcome.example, outcome.remedy
+        )
+    return Finding("pass", f"{holds} ({plural(outcome.tried, 'trial')})", outcome.facts)
+
+
+def judged_by(field: str, promises: Sequence[Promise], holds: str) -> Judge:
+    """Return the judge of a question that is about the promises in this field of the record."""
+
+    def judge(record: Record, limits: Thresholds) -> Finding:
+        return finding(record, getattr(record, field), promises, holds)
+
+    return judge
 
 
 AGAIN = "Run it again on an idle machine: what was not tried says nothing about the memory."
 
 
 def with_promises(
-    found: Finding, record: Record, checks: Sequence[Check] | None, promises: Sequence[Promise]
+    finding: Finding, record: Record, checks: Sequence[Check] | None, promises: Sequence[Promise]
 ) -> Finding:
-    """The finding of an older question, and what newer records know of these promises."""
-    if record.format < 2:
-        return found
-    seen = kept(record, checks, promises)
-    facts = (*found.evidence, *seen.facts)
-    if seen.problems:
-        also = [found.summary] if found.verdict == "fail" else []
-        said = "; ".join([*also, *seen.problems])
-        example = found.counter_example or seen.example
-        remedy = " ".join(dict.fromkeys(each for each in (found.remedy, seen.remedy) if each))
-        return Finding("fail", said, facts, example, remedy)
-    if found.verdict in ("fail", "unknown"):
-        return replace(found, evidence=facts)
-    if seen.untried:
-        return Finding("unknown", f"not tried: {', '.join(seen.untried)}", facts, remedy=AGAIN)
-    if seen.weak:
-        also = [found.summary] if found.verdict == "warn" else []
-        said = "; ".join([*also, *seen.weak])
-        return Finding("warn", said, facts, found.counter_example or seen.example, seen.remedy)
-    return replace(found, evidence=facts)
+    """Add to a finding what was recorded of these promises."""
+    outcome = kept(record, checks, promises)
+    facts = (*finding.evidence, *outcome.facts)
+    if outcome.problems:
+        also = [finding.summary] if finding.verdict == "fail" else []
+        summary = "; ".join([*also, *outcome.problems])
+        example = finding.counter_example or outcome.example
+        remedy = " ".join(dict.fromkeys(each for each in (finding.remedy, outcome.remedy) if each))
+        return Finding("fail", summary, facts, example, remedy)
+    if finding.verdict in ("fail", "unknown"):
+        return replace(finding, evidence=facts)
+    if outcome.untried:
+        return Finding("unknown", f"not tried: {', '.join(outcome.untried)}", facts, remedy=AGAIN)
+    if outcome.weak:
+        also = [finding.summary] if finding.verdict == "warn" else []
+        summary = "; ".join([*also, *outcome.weak])
+        return Finding(
+            "warn", summary, facts, finding.counter_example or outcome.example, outcome.remedy
+        )
+    return replace(finding, evidence=facts)

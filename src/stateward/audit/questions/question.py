@@ -1,4 +1,4 @@
-"""What a question is, and words that several of them use."""
+"""A question of the audit, its finding, and phrases that several questions use."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from stateward.audit.plurals import plural as plural
 from stateward.audit.record import Record
 from stateward.audit.report import SEVERITIES, Evidence, Severity, Verdict
+from stateward.pages.words import plural as plural
 
 Thresholds = Mapping[str, float]
 
 
 class Finding(Struct, frozen=True):
-    """How one question was answered."""
+    """Answer to one question."""
 
     verdict: Verdict
     summary: str
@@ -27,9 +27,9 @@ class Finding(Struct, frozen=True):
 
 
 class PartialFinding(NamedTuple):
-    """One of several things that are wrong: what is empty is as its question says."""
+    """One of several defects of a question; an empty field takes the value of the question."""
 
-    said: str
+    summary: str
     remedy: str = ""
     severity: Severity | None = None
     means: str = ""
@@ -38,14 +38,14 @@ class PartialFinding(NamedTuple):
 def failed(
     problems: Sequence[PartialFinding], facts: tuple[Evidence, ...] = (), example: str = ""
 ) -> Finding:
-    """As grave as the gravest of them, and what that means for users."""
-    grave = [each for each in problems if each.severity is None]  # as grave as its question
+    """Return a failure as grave as its gravest problems, with what those mean for users."""
+    grave = [each for each in problems if each.severity is None]  # takes the question's severity
     if not grave:
         worst = min(problems, key=lambda each: SEVERITIES.index(each.severity or "low")).severity
         grave = [each for each in problems if each.severity == worst]
     return Finding(
         "fail",
-        "; ".join(each.said for each in problems),
+        "; ".join(each.summary for each in problems),
         facts,
         example,
         _each_once(each.remedy for each in problems),
@@ -58,8 +58,11 @@ def _each_once(sentences: Iterable[str]) -> str:
     return " ".join(dict.fromkeys(each for each in sentences if each))
 
 
+Judge = Callable[[Record, Thresholds], Finding]
+
+
 class Question(Struct, frozen=True):
-    """One question: what it asks, what it needs to be answered, and how to fix what it finds.
+    """One question of the audit: its text, what its answer requires, and the remedy for a failure.
 
     `judge` is a function of what was recorded, and of nothing else.
     """
@@ -71,12 +74,11 @@ class Question(Struct, frozen=True):
     needs: tuple[str, ...]  # parts of the target; without one of them the answer is "absent"
     evidence: tuple[str, ...]  # fields of the record; without one of them it is "unknown"
     remedy: str
-    judge: Callable[[Record, Thresholds], Finding]
+    judge: Judge
     workloads: tuple[str, ...]
-    severity: Severity = "high"  # of a failure: "critical" if what was accepted is lost or changed
-    means: str = ""  # what users notice of a failure
-    since: int = 1  # the format of the first records that have evidence for it
-    optional: bool = False  # not asked of a target that lacks what it needs
+    severity: Severity = "high"  # of a failure; "critical": accepted data is lost or changed
+    means: str = ""  # effect of a failure that users notice
+    optional: bool = False  # skipped for a target without the needed part
 
 
 def power(of: int) -> str:

@@ -37,20 +37,22 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     missing = []
     if record.long_race is not None:
         more, _, found_example = turns(record, record.long_race)
-        problems += [each._replace(said=f"{each.said}, in a long conversation") for each in more]
+        problems += [
+            each._replace(summary=f"{each.summary}, in a long conversation") for each in more
+        ]
         example = example or found_example
-    elif record.format >= 2:
+    else:
         missing.append("long conversations")
     if record.task_race is not None:
-        more, found = tasks(record.task_race)
-        problems, facts = problems + more, facts + found
+        more, evidence = tasks(record.task_race)
+        problems, facts = problems + more, facts + evidence
         if _unheard(record.task_race):
             missing.append("tasks")
     elif "tasks" in record.provides:
         missing.append("tasks")
     if record.lock_race is not None:
-        more, found = locks(record.lock_race)
-        problems, facts = problems + more, facts + found
+        more, evidence = locks(record.lock_race)
+        problems, facts = problems + more, facts + evidence
         race = record.lock_race
         if not race.rounds or not race.taken_over or not race.refused + race.accepted:
             missing.append("locks")
@@ -61,17 +63,19 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if missing:
         return Finding("unknown", f"not recorded: {' and '.join(missing)}", tuple(facts))
     count = len(record.turn_race.acknowledged)
-    said = f"{count:,} turns of racing replicas, none lost, split or duplicated"
+    summary = f"{count:,} turns of racing replicas, none lost, split or duplicated"
     if "keys" not in record.provides:
         again = [fact.value for fact in facts if fact.what == "duplicated turns"]
         doubled = plural(int(again[0] or 0), "duplicated turn")
-        said = f"{count:,} turns of racing replicas, none lost or split; {doubled} of {count:,}, "
-        said += "because it has no keys: a turn delivered twice is stored twice"
+        summary = (
+            f"{count:,} turns of racing replicas, none lost or split; {doubled} of {count:,}, "
+        )
+        summary += "because it has no keys: a turn delivered twice is stored twice"
     if record.task_race is not None:
-        said += "; each task ran once"
+        summary += "; each task ran once"
     if record.lock_race is not None:
-        said += "; stale holders were refused"
-    return Finding("pass", said, tuple(facts))
+        summary += "; stale holders were refused"
+    return Finding("pass", summary, tuple(facts))
 
 
 def lost_turns(race: TurnRace) -> list[str]:
@@ -83,9 +87,9 @@ def turns(record: Record, race: TurnRace) -> tuple[list[PartialFinding], list[Ev
     keys = "keys" in record.provides
     total = len(race.acknowledged)
     firsts = [name for name, part in race.order if part == 0]
-    seen = Counter(firsts)
+    counts = Counter(firsts)
     lost = lost_turns(race)
-    doubled = [name for name, count in seen.items() if count > 1]
+    doubled = [name for name, count in counts.items() if count > 1]
     split = _split(race)
     disordered = _disordered(firsts)
     facts = [
@@ -108,11 +112,11 @@ def turns(record: Record, race: TurnRace) -> tuple[list[PartialFinding], list[Ev
     refused = sum(race.failed.values())
     if refused > total // 100:
         what = ", ".join(f"{count} × {name}" for name, count in race.failed.items())
-        said = f"{plural(refused, 'turn')} could not be written ({what})"
-        problems.append(PartialFinding(said, on(record, APPEND), means=GONE))
+        summary = f"{plural(refused, 'turn')} could not be written ({what})"
+        problems.append(PartialFinding(summary, on(record, APPEND), means=GONE))
     if race.unreadable:
-        said = f"the conversation can no longer be read: all {total} turns are lost"
-        problems = [PartialFinding(said, f"{on(record, APPEND)} {on(record, KEEP)}", means=GONE)]
+        summary = f"the conversation can no longer be read: all {total} turns are lost"
+        problems = [PartialFinding(summary, f"{on(record, APPEND)} {on(record, KEEP)}", means=GONE)]
         # Of what could not be looked at nothing is known: neither doubled nor split turns.
         facts, example = [zero("lost turns", total, total)], race.unreadable
     elif problems:
@@ -125,38 +129,38 @@ def turns(record: Record, race: TurnRace) -> tuple[list[PartialFinding], list[Ev
 
 
 def _delivered_once(doubled: list[str]) -> list[str]:
-    """Those that were not delivered by several replicas."""
+    """Return the turns that only one replica delivered."""
     return [name for name in doubled if not name.startswith("all/")]
 
 
 def _split(race: TurnRace) -> list[str]:
-    found = []
+    split = []
     for place, (name, part) in enumerate(race.order):
         if part == 0:
             wanted = [(name, number) for number in range(race.parts)]
             if race.order[place : place + race.parts] != wanted:
-                found.append(name)
-    return found
+                split.append(name)
+    return split
 
 
 def _disordered(firsts: list[str]) -> list[str]:
-    """A replica's own turns that are not in the order in which it wrote them."""
+    """Return a replica's own turns that are not in the order in which it wrote them."""
     last: dict[str, int] = {}
-    found = []
+    disordered = []
     for name in dict.fromkeys(firsts):
         who, _, number = name.partition("/")
         if who == "all" or not number.isdigit():
             continue
         if int(number) < last.get(who, -1):
-            found.append(name)
+            disordered.append(name)
         last[who] = int(number)
-    return found
+    return disordered
 
 
 def _unheard(race: TaskRace) -> bool:
-    """Whether the number of runs or the results of some task are unknown."""
-    known = [task for task, runs in race.runs.items() if runs and race.results.get(task)]
-    return not race.tasks or len(known) < race.tasks
+    """Return True if the number of runs or the results of some task are unknown."""
+    heard = [task for task, runs in race.runs.items() if runs and race.results.get(task)]
+    return not race.tasks or len(heard) < race.tasks
 
 
 def tasks(race: TaskRace) -> tuple[list[PartialFinding], list[Evidence]]:
@@ -168,19 +172,21 @@ def tasks(race: TaskRace) -> tuple[list[PartialFinding], list[Evidence]]:
     ]
     problems = []
     if again:
-        said = f"{plural(len(again), 'task')} of {race.tasks} ran more than once"
-        problems.append(PartialFinding(said, CLAIM, means=TWICE))
+        summary = f"{plural(len(again), 'task')} of {race.tasks} ran more than once"
+        problems.append(PartialFinding(summary, CLAIM, means=TWICE))
     if differ:
-        said = f"{plural(len(differ), 'task')} gave replicas different results"
-        problems.append(PartialFinding(said, CLAIM, means=TWICE))
+        summary = f"{plural(len(differ), 'task')} gave replicas different results"
+        problems.append(PartialFinding(summary, CLAIM, means=TWICE))
     return problems, facts
 
 
 def locks(race: LockRace) -> tuple[list[PartialFinding], list[Evidence]]:
     facts = [zero("writes accepted from a superseded holder", race.accepted, race.rounds, "rounds")]
     if race.accepted or race.both_held:
-        said = plural(race.accepted + race.both_held, "write", "writes")
-        return [PartialFinding(f"{said} of a superseded holder accepted", FENCE, means=GONE)], facts
+        summary = plural(race.accepted + race.both_held, "write", "writes")
+        return [
+            PartialFinding(f"{summary} of a superseded holder accepted", FENCE, means=GONE)
+        ], facts
     return [], facts
 
 
@@ -195,7 +201,7 @@ QUESTION = Question(
     "Append instead of reading, changing and writing back; give every turn a key that makes a "
     "second delivery harmless; claim tasks in the store; write with a fence that the store checks.",
     judge,
-    ("turns", "tasks", "locks"),
+    ("turn-races", "task-races", "lock-races"),
     severity="critical",
     means="Messages are lost or duplicated, and work is done twice: emails, bookings, charges.",
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.promise import Promise, finding
-from stateward.audit.questions.question import Finding, Question, Thresholds
-from stateward.audit.record import Record
+from stateward.audit.questions.promise import Promise, judged_by
+from stateward.audit.questions.question import Question
 
 EXPIRY = "Reset the expiry with every turn, and with nothing else."
 PROMISES = (
@@ -14,13 +13,7 @@ PROMISES = (
             "Sweep expired conversations, and do not return them before they are swept."),
     Promise("a read does not reset the expiry", "reading a conversation prolongs it", EXPIRY),
 )  # fmt: skip
-
-
-def judge(record: Record, limits: Thresholds) -> Finding:
-    return finding(
-        record, record.retention, PROMISES, "kept for as long as configured, and no longer"
-    )
-
+HOLDS = "kept for as long as configured, and no longer"
 
 QUESTION = Question(
     "retention",
@@ -31,10 +24,9 @@ QUESTION = Question(
     ("threads", "retention"),
     ("retention",),
     EXPIRY,
-    judge,
+    judged_by("retention", PROMISES, HOLDS),
     ("retention",),
     severity="high",
     means="What should have been deleted is still there, or state disappears too early.",
-    since=2,
     optional=True,
 )

@@ -11,22 +11,24 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     written, read = record.sessions.written, record.sessions.read
     total = sum(map(len, written.values()))
     if total < limits["fewest_turns"]:
-        said = plural(total, "message was", "messages were")
-        return Finding("unknown", f"only {said} written")
-    lost = sum(1 for t, w in written.items() for c in set(w) if c not in read.get(t, []))
+        summary = plural(total, "message was", "messages were")
+        return Finding("unknown", f"only {summary} written")
+    missing = sum(1 for t, w in written.items() for c in set(w) if c not in read.get(t, []))
     wrong = [t for t, w in written.items() if read.get(t, []) != w]
     facts = (
-        zero("turns lost by a restart", lost, total // 2),
+        zero("turns lost by a restart", missing, total // 2),
         zero("conversations not as written", len(wrong), len(written), "conversations"),
     )
     if not wrong:
-        said = f"all {total:,} messages of {plural(len(written), 'conversation')} were there"
-        said += " in a new process"
-        return Finding("pass", said, facts)
+        summary = f"all {total:,} messages of {plural(len(written), 'conversation')} were there"
+        summary += " in a new process"
+        return Finding("pass", summary, facts)
     first = min(wrong, key=lambda thread: len(written[thread]))
     example = f"{first}\n  written: {written[first][:8]}\n  read:    {read.get(first, [])[:8]}"
-    said = f"{len(wrong)} of {plural(len(written), 'conversation')} not as written after a restart"
-    return Finding("fail", f"{said}; {plural(lost, 'turn')} lost", facts, example)
+    summary = (
+        f"{len(wrong)} of {plural(len(written), 'conversation')} not as written after a restart"
+    )
+    return Finding("fail", f"{summary}; {plural(missing, 'turn')} lost", facts, example)
 
 
 QUESTION = Question(

@@ -1,4 +1,4 @@
-"""How the store is set up to survive."""
+"""Judgement of the store's durability settings."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ GROUPS = (
 )
 
 
-def _unreported(known: Container[str]) -> list[str]:
-    """Settings that the store says nothing of, though it has them."""
+def _unreported(reported: Container[str]) -> list[str]:
+    """Return settings that the store has but does not report."""
     return [
         name
         for group in GROUPS
-        if any(name in known for name in group)
+        if any(name in reported for name in group)
         for name in group
-        if name not in known
+        if name not in reported
     ]
 
 
@@ -100,27 +100,29 @@ def _meaning(name: str, value: Any) -> tuple[Verdict, str]:
 
 
 def read_settings(record: Record) -> tuple[Setting, ...]:
-    """Each setting that has a rule, as read or as declared."""
+    """Return each setting that has a rule, as read or as declared."""
     values = record.settings.values if record.settings is not None else {}
     values = {name: value for name, value in values.items() if value not in (None, "")}
     values |= dict.fromkeys(_unreported({**values, **record.declared}), "unknown")
-    found = []
+    settings = []
     for name in RULES:
         if name in values and str(values[name]) != "unknown":
             verdict, meaning = _meaning(name, values[name])
-            if nodes := values.get(f"{name}_nodes"):  # of a cluster, whose others are set better
+            if nodes := values.get(f"{name}_nodes"):  # nodes of a cluster with the worst value
                 meaning += f" ({nodes})"
-            found.append(Setting(name, str(values[name]), verdict, meaning))
+            settings.append(Setting(name, str(values[name]), verdict, meaning))
         elif name in record.declared:
             _, meaning = _meaning(name, record.declared[name])
-            said = f"{meaning} (declared, not verified)"
-            found.append(Setting(name, str(record.declared[name]), "unknown", said, "declared"))
+            summary = f"{meaning} (declared, not verified)"
+            settings.append(
+                Setting(name, str(record.declared[name]), "unknown", summary, "declared")
+            )
         elif name in values:
-            said = "the store does not report it; declare it under [declare]"
-            found.append(Setting(name, "", "unknown", said, "blocked"))
-    if {s.name: s.value for s in found}.get("appendonly") == "no":
-        found = [s for s in found if s.name != "appendfsync"]  # it has no meaning then
-    return tuple(found)
+            summary = "the store does not report it; declare it under [declare]"
+            settings.append(Setting(name, "", "unknown", summary, "blocked"))
+    if {s.name: s.value for s in settings}.get("appendonly") == "no":
+        settings = [s for s in settings if s.name != "appendfsync"]  # has no meaning without a log
+    return tuple(settings)
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
@@ -128,20 +130,20 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     settings = read_settings(record)
     facts = tuple(Evidence(s.name, s.value or None, limit=s.meaning) for s in settings)
     if not settings:
-        said = "the store reports no setting that decides what survives"
-        return Finding("unknown", said, facts, remedy=DECLARE)
+        summary = "the store reports no setting that decides what survives"
+        return Finding("unknown", summary, facts, remedy=DECLARE)
     order: tuple[Verdict, ...] = ("fail", "unknown", "warn")
     for verdict in order:
         bad = [s for s in settings if s.verdict == verdict]
         if bad:
-            said = "; ".join(f"{s.name} {s.value}".rstrip() + f": {s.meaning}" for s in bad)
+            summary = "; ".join(f"{s.name} {s.value}".rstrip() + f": {s.meaning}" for s in bad)
             remedy = " ".join(dict.fromkeys(_remedy(setting) for setting in bad))
-            return Finding(verdict, said, facts, remedy=remedy)
+            return Finding(verdict, summary, facts, remedy=remedy)
     return Finding("pass", record.settings.durability or "all settings are durable", facts)
 
 
 def _remedy(setting: Setting) -> str:
-    """Of this one setting, so of this engine alone."""
+    """Return the remedy for this one setting of this engine."""
     if setting.source != "read":
         return f"Let the audit read {setting.name} from the store, to verify it."
     return f"Set {BEST[setting.name]}."

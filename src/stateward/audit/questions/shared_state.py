@@ -24,15 +24,17 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     if not unseen and len(looks) < FEWEST:
         return Finding("unknown", f"only {plural(len(looks), 'read')}: too few", facts)
     if not unseen:
-        said = f"every write was immediately visible to every other replica ({len(looks):,} reads)"
-        return Finding("pass", said, facts)
+        summary = (
+            f"every write was immediately visible to every other replica ({len(looks):,} reads)"
+        )
+        return Finding("pass", summary, facts)
     first = unseen[0]
     example = (
         f"replica {first.writer} wrote a {first.what}, which was acknowledged; "
         f"replica {first.reader} then read: {first.detail}"
     )
-    said = f"{plural(len(unseen), 'read')} of {len(looks):,} did not see an acknowledged write"
-    return Finding("fail", said, facts, example)
+    summary = f"{plural(len(unseen), 'read')} of {len(looks):,} did not see an acknowledged write"
+    return Finding("fail", summary, facts, example)
 
 
 def _missed(looks: list[Look]) -> int:

@@ -25,59 +25,59 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.costs_by_size is not None
     if not record.costs_by_size:
         return Finding("unknown", "nothing was measured")
-    found = [(each, fitted(each, limits)) for each in record.costs_by_size]
-    facts = tuple(fact for _, (_, _, more) in found for fact in more)
+    fits = [(each, fitted(each, limits)) for each in record.costs_by_size]
+    facts = tuple(fact for _, (_, _, more) in fits for fact in more)
     order: tuple[Verdict, ...] = ("fail", "unknown", "warn")
     for verdict in order:
-        hit = [(seen, said) for seen, (judged, said, _) in found if judged == verdict]
+        hit = [(cost, summary) for cost, (judged, summary, _) in fits if judged == verdict]
         if hit:
-            remedy = " ".join(dict.fromkeys(REMEDIES.get(seen.of, "") for seen, _ in hit))
-            said = "; ".join(said for _, said in hit)
-            return Finding(verdict, said, facts, _example(hit[0][0]), remedy)
-    calls = " and ".join(dict.fromkeys(seen.call for seen, _ in found))
+            remedy = " ".join(dict.fromkeys(REMEDIES.get(cost.of, "") for cost, _ in hit))
+            summary = "; ".join(summary for _, summary in hit)
+            return Finding(verdict, summary, facts, _example(hit[0][0]), remedy)
+    calls = " and ".join(dict.fromkeys(cost.call for cost, _ in fits))
     return Finding("pass", f"{calls} take the same time at every size", facts)
 
 
-def fitted(seen: CostBySize, limits: Thresholds) -> Judged:
-    """A line through what was measured, and how far it leads.
+def fitted(costs: CostBySize, limits: Thresholds) -> Judged:
+    """Fit a line through the measurements, and say how far it leads.
 
     It counts only if the quickest calls at the largest size are slower than most at the smallest,
     and each size is slower than the one before: what else a machine does is not so orderly.
     """
-    what = f"{seen.call}, as {seen.of} grows"
-    pairs = sorted(zip(seen.sizes, seen.took, strict=False), key=lambda pair: pair[0])
+    title = f"{costs.call}, as {costs.of} grows"
+    pairs = sorted(zip(costs.sizes, costs.took, strict=False), key=lambda pair: pair[0])
     pairs = [(size, took) for size, took in pairs if len(took) >= FEWEST]
-    most = limits["lookup_p95_ms"] * (APPENDING if seen.call == "append" else 1)
+    most = limits["lookup_p95_ms"] * (APPENDING if costs.call == "append" else 1)
     slow = [(size, took) for size, took in pairs if _share(took, 10) > most]
     if slow:
         size, took = slow[0]
-        facts = [Evidence(f"{what}: at {size:,} messages", round(_share(took, 10), 1), "ms")]
-        return "fail", f"{seen.call} takes {_share(took, 10):.0f} ms, one call at a time", facts
+        facts = [Evidence(f"{title}: at {size:,} messages", round(_share(took, 10), 1), "ms")]
+        return "fail", f"{costs.call} takes {_share(took, 10):.0f} ms, one call at a time", facts
     if len({size for size, _ in pairs}) < 3:
-        return "unknown", f"{what}: too few sizes were reached", []
+        return "unknown", f"{title}: too few sizes were reached", []
     quick = [_share(took, 10) for _, took in pairs]
     sizes = [size for size, _ in pairs]
     slope, base = _line(sizes, quick)
-    far = FAR.get(seen.of, 10_000)
-    then, least = base + slope * far, max(quick[0], 1e-6)
+    far = FAR.get(costs.of, 10_000)
+    forecast, least = base + slope * far, max(quick[0], 1e-6)
     facts = [
-        Evidence(f"{what}: at {sizes[0]:,} messages", round(quick[0], 2), "ms"),
-        Evidence(f"{what}: at {sizes[-1]:,} messages", round(quick[-1], 2), "ms"),
-        Evidence(f"{what}: extrapolated to {far:,}", round(max(then, 0.0), 1), "ms"),
+        Evidence(f"{title}: at {sizes[0]:,} messages", round(quick[0], 2), "ms"),
+        Evidence(f"{title}: at {sizes[-1]:,} messages", round(quick[-1], 2), "ms"),
+        Evidence(f"{title}: extrapolated to {far:,}", round(max(forecast, 0.0), 1), "ms"),
     ]
     apart = quick[-1] > _share(pairs[0][1], 75) and quick[-1] - quick[0] > limits["slower_floor_ms"]
     rises = [after - before for before, after in pairwise(quick)]
     orderly = all(rise > 0 for rise in rises)
-    times = then / least
-    said = (
-        f"{seen.call} takes {quick[0]:.1f} ms at {sizes[0]:,} messages of {seen.of}, "
-        f"{quick[-1]:.1f} ms at {sizes[-1]:,}, and an extrapolated {then:,.0f} ms at {far:,}"
+    times = forecast / least
+    summary = (
+        f"{costs.call} takes {quick[0]:.1f} ms at {sizes[0]:,} messages of {costs.of}, "
+        f"{quick[-1]:.1f} ms at {sizes[-1]:,}, and an extrapolated {forecast:,.0f} ms at {far:,}"
     )
     if apart and orderly and quick[-1] > limits["slower_times"] * quick[0]:
-        if then > limits["slower_fail_ms"] and times > limits["history_fail"]:
-            return "fail", said, facts
-        if times > limits["history_warn"] and then - least > limits["history_floor_ms"]:
-            return "warn", said, facts
+        if forecast > limits["slower_fail_ms"] and times > limits["history_fail"]:
+            return "fail", summary, facts
+        if times > limits["history_warn"] and forecast - least > limits["history_floor_ms"]:
+            return "warn", summary, facts
     return "pass", "", facts
 
 
@@ -86,7 +86,7 @@ def _share(took: list[float], percent: int) -> float:
 
 
 def _line(sizes: list[int], took: list[float]) -> tuple[float, float]:
-    """Slope and base, by least squares."""
+    """Return slope and base, by least squares."""
     middle, level = fmean(sizes), fmean(took)
     spread = sum((size - middle) ** 2 for size in sizes)
     slope = (
@@ -95,13 +95,13 @@ def _line(sizes: list[int], took: list[float]) -> tuple[float, float]:
     return slope, level - slope * middle
 
 
-def _example(seen: CostBySize) -> str:
+def _example(costs: CostBySize) -> str:
     lines = [
         f"  {size:>9,} messages: {_share(took, 10):.2f} ms ({len(took)} calls, the quickest tenth)"
-        for size, took in zip(seen.sizes, seen.took, strict=False)
+        for size, took in zip(costs.sizes, costs.took, strict=False)
         if len(took) >= FEWEST
     ]
-    return "\n".join([f"{seen.call}, as {seen.of} grows", *lines])
+    return "\n".join([f"{costs.call}, as {costs.of} grows", *lines])
 
 
 QUESTION = Question(
@@ -117,5 +117,4 @@ QUESTION = Question(
     ("slowdown",),
     severity="medium",
     means="The agent gets slower with every turn, until it is unusable.",
-    since=2,
 )

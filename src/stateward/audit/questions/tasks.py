@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.promise import Promise, finding
-from stateward.audit.questions.question import Finding, Question, Thresholds
-from stateward.audit.record import Record
+from stateward.audit.questions.promise import Promise, judged_by
+from stateward.audit.questions.question import Question
 
 LEASE = (
     "Claim a task for a limited time, renew the claim while its function runs, and record the "
@@ -17,7 +16,8 @@ PROMISES = (
             "Record only results, not "
             "errors, and release the claim when the function raises."),
     Promise("failed task can be retried", "a failed task cannot be retried",
-            "Release the claim when the function raises, and do not record a failure as final."),
+            "Release the claim when the function raises, and do not record a failure as final.",
+            chance=True),  # recorded only if it could not
     Promise("waiting callers get the result",
             "a caller gets an error instead of the result while a task runs elsewhere",
             "Wait for the result of the other worker.", weak=True),
@@ -29,15 +29,7 @@ PROMISES = (
             "a task started twice concurrently in one process runs twice",
             LEASE),
 )  # fmt: skip
-
-
-def judge(record: Record, limits: Thresholds) -> Finding:
-    tried = {check.promise for check in record.task_checks or ()}
-    again = "failed task can be retried"  # recorded only if it could not
-    promises = [each for each in PROMISES if each.name != again or each.name in tried]
-    holds = "tasks of killed workers run again, all others once, and failed tasks can be retried"
-    return finding(record, record.task_checks, promises, holds)
-
+HOLDS = "tasks of killed workers run again, all others once, and failed tasks can be retried"
 
 QUESTION = Question(
     "tasks",
@@ -48,9 +40,8 @@ QUESTION = Question(
     ("tasks",),
     ("task_checks",),
     LEASE,
-    judge,
-    ("task-faults",),
+    judged_by("task_checks", PROMISES, HOLDS),
+    ("tasks",),
     severity="critical",
     means="An email is sent twice, or never, and no error says so.",
-    since=2,
 )

@@ -35,37 +35,35 @@ def judge(record: Record, limits: Thresholds) -> Finding:
 
 
 def counted(record: Record, limits: Thresholds) -> Finding:
-    """Whether the counter at the end is what was acknowledged."""
-    seen = record.updates
-    assert seen is not None
-    if seen.acknowledged < limits["fewest_turns"]:
-        said = plural(seen.acknowledged, "update")
-        return Finding("unknown", f"only {said} succeeded: too few")
-    if seen.replicas < 2:
+    """Judge whether the counter at the end matches the acknowledged updates."""
+    updates = record.updates
+    assert updates is not None
+    if updates.acknowledged < limits["fewest_turns"]:
+        summary = plural(updates.acknowledged, "update")
+        return Finding("unknown", f"only {summary} succeeded: too few")
+    if updates.replicas < 2:
         return Finding("unknown", "no two replicas made updates concurrently")
-    lost = max(0, seen.acknowledged - seen.final)
-    surplus = max(0, seen.final - seen.acknowledged - seen.unknown)
+    lost = max(0, updates.acknowledged - updates.final)
+    surplus = max(0, updates.final - updates.acknowledged - updates.unknown)
     facts = (
-        zero("lost updates", lost, seen.acknowledged, "updates"),
-        zero("surplus updates", surplus, seen.acknowledged, "updates"),
-        Evidence("acknowledged", seen.acknowledged, "updates"),
-        Evidence("failed", seen.unknown, "updates"),
-        Evidence("counter at the end", seen.final),
+        zero("lost updates", lost, updates.acknowledged, "updates"),
+        zero("surplus updates", surplus, updates.acknowledged, "updates"),
+        Evidence("acknowledged", updates.acknowledged, "updates"),
+        Evidence("failed", updates.unknown, "updates"),
+        Evidence("counter at the end", updates.final),
     )
     if lost or surplus:
-        said = f"{lost} of {seen.acknowledged:,} acknowledged updates lost"
+        summary = f"{lost} of {updates.acknowledged:,} acknowledged updates lost"
         if surplus:
-            said = f"{plural(surplus, 'update')} counted twice"
-        example = (
-            f"{seen.replicas} replicas: {seen.acknowledged} × +1, and the counter is {seen.final}"
-        )
-        return Finding("fail", said, facts, example, on(record, UPDATE))
-    said = (
-        f"{seen.acknowledged} updates by {seen.replicas} concurrent replicas, and the sum is right"
-    )
-    if seen.unknown > seen.acknowledged * 0.01:
-        return Finding("warn", f"{said}; {seen.unknown} were refused", facts)
-    return Finding("pass", said, facts)
+            summary = f"{plural(surplus, 'update')} counted twice"
+        adding = f"{updates.replicas} replicas: {updates.acknowledged} × +1"
+        example = f"{adding}, and the counter is {updates.final}"
+        return Finding("fail", summary, facts, example, on(record, UPDATE))
+    made = f"{updates.acknowledged} updates by {updates.replicas} concurrent replicas"
+    summary = f"{made}, and the sum is right"
+    if updates.unknown > updates.acknowledged * 0.01:
+        return Finding("warn", f"{summary}; {updates.unknown} were refused", facts)
+    return Finding("pass", summary, facts)
 
 
 QUESTION = Question(
@@ -79,7 +77,7 @@ QUESTION = Question(
     "Change state by a function that runs again on a conflict (compare and swap), or inside one "
     "transaction that locks the row.",
     judge,
-    ("updates", "documents"),
+    ("updates", "document-updates"),
     severity="critical",
     means="What one agent learned about a user is overwritten by another.",
 )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from stateward.audit.questions.promise import Promise, finding
-from stateward.audit.questions.question import Finding, Question, Thresholds
-from stateward.audit.record import Record
+from stateward.audit.questions.promise import Promise, judged_by
+from stateward.audit.questions.question import Question
 
 LONG = "Read the newest messages by their order, and put no limit on them but the caller's own."
 NEWEST = "Order by a number that increases with every append, take the newest K, and reverse them."
@@ -33,12 +32,7 @@ PROMISES = (
             "Give every caller a copy: neither a cached list nor a shared default.",
             refusable=False),
 )  # fmt: skip
-
-
-def judge(record: Record, limits: Thresholds) -> Finding:
-    holds = "every window has the newest messages, oldest first, and no others"
-    return finding(record, record.windows, PROMISES, holds)
-
+HOLDS = "every window has the newest messages, oldest first, and no others"
 
 QUESTION = Question(
     "windows",
@@ -49,9 +43,8 @@ QUESTION = Question(
     ("threads",),
     ("windows",),
     NEWEST,
-    judge,
+    judged_by("windows", PROMISES, HOLDS),
     ("windows",),
     severity="critical",
     means="The agent answers without the newest message, or to the wrong part of the conversation.",
-    since=2,
 )

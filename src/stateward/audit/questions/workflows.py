@@ -18,19 +18,16 @@ PROMISES = (
             "Record a step when its function has returned, and raise what it raised."),
     Promise("takeover by another replica", "no replica resumes an interrupted workflow", LEASE),
     Promise("results of steps", "results of steps are lost",
-            "Store the result of each step with it."),
+            "Store the result of each step with it.", chance=True),  # not every memory gives them
 )  # fmt: skip
 
 
 def judge(record: Record, limits: Thresholds) -> Finding:
-    tried = {check.promise for check in record.workflow_checks or ()}
-    # Not every memory gives the results of a workflow.
-    promises = [each for each in PROMISES if each.name != "results of steps" or each.name in tried]
-    return with_promises(interrupted(record), record, record.workflow_checks, promises)
+    return with_promises(interrupted(record), record, record.workflow_checks, PROMISES)
 
 
 def interrupted(record: Record) -> Finding:
-    """What came of those whose driver was killed in the middle of a step."""
+    """Judge the workflows whose driver was killed in the middle of a step."""
     assert record.workflows is not None
     runs = [run for run in record.workflows if run.steps]
     if not any(run.finished and run.under_way for run in runs):
@@ -46,19 +43,19 @@ def interrupted(record: Record) -> Finding:
     )
     if not again and not skipped and not unfinished:
         them = "it" if len(runs) == 1 else "them"
-        said = f"{plural(len(runs), 'workflow')} continued in another replica "
-        said += f"after kill -9 had ended {them}"
-        return Finding("pass", said, facts)
+        summary = f"{plural(len(runs), 'workflow')} continued in another replica "
+        summary += f"after kill -9 had ended {them}"
+        return Finding("pass", summary, facts)
     run = (again or skipped or [(unfinished[0], "")])[0][0]
     example = (
         f"{run.id}\n  finished before the kill: {run.finished}\n  in progress: {run.under_way}\n"
         f"  ran afterwards: {run.afterwards}"
     )
-    said = (
+    summary = (
         f"{plural(len(again), 'finished step')} ran again, {len(skipped)} skipped, "
         f"{plural(len(unfinished), 'workflow')} never finished"
     )
-    return Finding("fail", said, facts, example)
+    return Finding("fail", summary, facts, example)
 
 
 def _never_ran(run: WorkflowRun, step: str) -> bool:

@@ -1,1 +1,1 @@
-"""The replica processes of an audit, and whoever commands them."""
+"""The replica processes of an audit, and their control."""

@@ -22,11 +22,11 @@ PATIENCE = 60.0  # seconds for an answer that has no limit of its own
 
 
 class Failed(StatewardError):
-    """A replica could not do what it was told, or did not answer."""
+    """A replica could not carry out a request, or did not answer."""
 
 
 class Replica:
-    """One process."""
+    """One replica in its own process."""
 
     def __init__(self, number: int, process: asyncio.subprocess.Process) -> None:
         self.number = number
@@ -47,18 +47,18 @@ class Replica:
     async def _read(self) -> None:
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
-            said = json.loads(line)
-            if "id" not in said:
-                self.events.append(said)
+            message = json.loads(line)
+            if "id" not in message:
+                self.events.append(message)
                 self._happened.set()
                 continue
-            waiting = self._asked.pop(said["id"], None)
+            waiting = self._asked.pop(message["id"], None)
             if waiting is None or waiting.done():
                 continue
-            if "error" in said:
-                waiting.set_exception(Failed(said["error"]))
+            if "error" in message:
+                waiting.set_exception(Failed(message["error"]))
             else:
-                waiting.set_result(said["value"])
+                waiting.set_result(message["value"])
         self.alive = False
         for waiting in self._asked.values():
             if not waiting.done():
@@ -85,11 +85,19 @@ class Replica:
             async with asyncio.timeout(patience):  # not wait_for: an interrupt could get lost in it
                 return await self.send(do, **args)
         except TimeoutError:
-            said = f"replica {self.number} did not finish {do} within {patience:g} s"
-            raise Failed(said) from None
+            problem = f"replica {self.number} did not finish {do} within {patience:g} s"
+            raise Failed(problem) from None
+
+    async def attempt(self, do: str, **args: Any) -> dict[str, Any]:
+        """Ask for work that ends in a result or an error, and return both."""
+        try:
+            answer: dict[str, Any] = await self.ask(do, **args)
+        except Failed as error:
+            return {"result": None, "error": str(error)}
+        return answer
 
     async def call(self, method: str, *args: Any) -> Any:
-        """What a method of its memory returns."""
+        """Call a method of its memory."""
         return await self.ask(f"target:{method}", args=args)
 
     async def begin(self, target: AuditTarget) -> None:
@@ -97,13 +105,13 @@ class Replica:
         self._asked[0] = waiting
         self._write(msgspec.to_builtins(target))
         async with asyncio.timeout(PATIENCE):
-            said = await waiting
-        self.provides = said["provides"]
+            answer = await waiting
+        self.provides = answer["provides"]
 
     async def until(
         self, condition: Callable[[list[dict[str, Any]]], bool], patience: float = PATIENCE
     ) -> None:
-        """Wait until what it told meets a condition."""
+        """Wait until the replica's events meet a condition."""
         async with asyncio.timeout(patience):
             while not condition(self.events):
                 if not self.alive:
@@ -111,19 +119,25 @@ class Replica:
                 self._happened.clear()
                 await self._happened.wait()
 
+    async def until_event(self, patience: float = PATIENCE, **event: Any) -> None:
+        """Wait for an event of the replica with at least these fields."""
+        await self.until(
+            lambda events: any(event.items() <= each.items() for each in events), patience
+        )
+
     def signal(self, number: int) -> None:
         if self._process.returncode is None:
-            with suppress(ProcessLookupError):  # it has ended, and the loop was not told yet
+            with suppress(ProcessLookupError):  # ended, which the loop does not know yet
                 os.kill(self._process.pid, number)
 
     async def kill(self) -> None:
-        """SIGKILL: nothing is flushed, no one is told."""
+        """Send SIGKILL, so that nothing is flushed and no one is notified."""
         self.signal(signal.SIGKILL)
         await self._process.wait()
         await self._reading
 
     async def close(self) -> None:
-        """In an orderly way, or else by force."""
+        """Close the process in an orderly way, or else by force."""
         try:
             await self.ask("close", patience=10.0)
         except Failed:
@@ -142,7 +156,7 @@ class Fleet:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by kill_all)
 
     async def start(self, count: int = 1, *, fresh: bool = False, **changed: Any) -> list[Replica]:
-        """So many, concurrently. `changed` differs from the target.
+        """Start this many replicas concurrently. `changed` overrides fields of the target.
 
         Starting a process takes longer than most workloads do, so those that another workload has
         done with are used again, unless new ones are asked for.
@@ -178,7 +192,7 @@ class Fleet:
         return replica
 
     async def end(self, *replicas: Replica) -> None:
-        """These have done what they were wanted for."""
+        """Take back replicas that are no longer used: reuse them if possible, else close them."""
         self._idle += [replica for replica in replicas if replica.reusable]
         await self._close([replica for replica in replicas if not replica.reusable])
 

@@ -1,4 +1,4 @@
-"""One replica of the audited system: a process that does what the conductor says.
+"""One replica of the audited system: a process that carries out the conductor's requests.
 
 It reads one JSON object a line: first where the target is, then what to do. It answers the same
 way, and ends when its input does, so that no audit leaves processes behind.
@@ -72,14 +72,14 @@ class ReplicaProcess:
 
 
 def failure(error: BaseException) -> str:
-    """It in words, and where it was raised."""
+    """Describe an error in words, with the line that raised it."""
     trace = traceback.extract_tb(error.__traceback__)
     where = [f" ({os.path.basename(at.filename)}:{at.lineno})" for at in trace[-1:]]
     return f"{type(error).__name__}: {error}{''.join(where)}"
 
 
 def end_with_the_conductor() -> None:
-    """A replica that is paused when its conductor is killed would stay for ever."""
+    """Have the system kill this replica with its conductor, even while it is paused."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -1,4 +1,4 @@
-"""How long replicas waited for a processor: what was late then was not the memory's fault."""
+"""Time that replicas waited for a processor, and for which the memory is not to blame."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SHARE = 0.1  # and this much of the time
 
 
 class ProcessorWaits:
-    """From now on, of those that are there at the end. Where the system does not tell: nought."""
+    """Time that replicas still alive waited for a processor; 0 where the system reports none."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -20,7 +20,7 @@ class ProcessorWaits:
         self._before = self._waited()
 
     def _waited(self) -> dict[int, float]:
-        return {each.pid: waited(each.pid) for each in self._fleet.replicas if each.alive}
+        return {each.pid: waiting_seconds(each.pid) for each in self._fleet.replicas if each.alive}
 
     @property
     def seconds(self) -> float:
@@ -35,8 +35,8 @@ class ProcessorWaits:
         return f"a process waited {self.seconds:.1f} s for a processor"
 
 
-def waited(pid: int) -> float:
-    """Seconds that a process was ready to run and did not; nought if no one can tell."""
+def waiting_seconds(pid: int) -> float:
+    """Return the seconds that a process was ready but did not run; 0 if unknown."""
     try:
         _, delay, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
     except (OSError, ValueError):

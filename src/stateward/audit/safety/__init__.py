@@ -1,1 +1,1 @@
-"""What keeps an audit from doing harm."""
+"""Safeguards that keep an audit from doing harm."""

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from stateward.errors import InvalidInput
 
 
-def shell(command: str, told: Mapping[str, str]) -> None:
-    """Run it to its end, `told` in its environment; `InvalidInput` if it fails."""
-    ran = subprocess.run(
+def shell(command: str, environment: Mapping[str, str]) -> None:
+    """Run a command to its end, with `environment` added; `InvalidInput` if it fails."""
+    process = subprocess.run(
         command,
         shell=True,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        env=os.environ | told,
+        env=os.environ | environment,
         check=False,
     )
-    if ran.returncode:
-        raise InvalidInput(f"{command.split()[0]} failed: {ran.stderr.strip()[-300:]}")
+    if process.returncode:
+        raise InvalidInput(f"{command.split()[0]} failed: {process.stderr.strip()[-300:]}")

@@ -1,4 +1,4 @@
-"""What an audit writes expires by itself, should no one remove it."""
+"""Expiry of an audit's data, should no one remove it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DAY = 86_400.0
 
 
 class ExpiringEngine(Passthrough):
-    """Any engine; nothing that is created through it is kept for longer than `seconds`.
+    """Any engine, with an expiry of `seconds` on everything that is created through it.
 
     Users, workflows and shared documents would otherwise live for ever.
     """
@@ -41,5 +41,5 @@ class ExpiringEngine(Passthrough):
 
 
 def _within(write: SetHead, most: float) -> bool:
-    """Nought means for ever."""
+    """Return True if the write limits the retention to `most` or less; 0 is no limit."""
     return write.retain is not None and 0 < write.retain <= most

@@ -12,7 +12,7 @@ from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
 MEMORY = 0.8  # of maxmemory
-CONNECTIONS = 0.2  # of those that are free
+CONNECTIONS = 0.2  # share of the free connections
 POOL = 4  # connections of one replica
 FEWEST_POOL, FEWEST_REPLICAS = 2, 2
 OWN = 3  # connections of the conductor: its probe, and a backup
@@ -26,7 +26,7 @@ def refuse_full(said: dict[str, Any]) -> None:
 
 
 def too_full(settings: Any) -> str:
-    """Why a server must not be loaded, or nothing."""
+    """Say why a server must not be loaded, or return an empty text."""
     most, used = int(settings.get("maxmemory") or 0), int(settings.get("used_memory") or 0)
     if not most or used <= MEMORY * most:
         return ""
@@ -37,26 +37,26 @@ def too_full(settings: Any) -> str:
 
 
 def free_connections(settings: Any) -> int | None:
-    """How many more the server would take; None if it does not tell."""
+    """Return how many more connections the server would take; None if it does not report that."""
     for most, used, reserved in (
         ("max_connections", "used_connections", "reserved_connections"),
         ("maxclients", "connected_clients", ""),
     ):
         if isinstance(settings.get(most), int) and isinstance(settings.get(used), int):
-            kept = int(settings.get(reserved) or 0)
-            return max(0, int(settings[most]) - int(settings[used]) - kept)
+            reserved_ones = int(settings.get(reserved) or 0)
+            return max(0, int(settings[most]) - int(settings[used]) - reserved_ones)
     return None
 
 
 def connections(replicas: int, pool: int) -> int:
-    """Most that an audit has open: while the replicas are doubled, and while others look."""
+    """Return the most connections an audit opens: while the replicas are doubled or others look."""
     return pool * max(2 * replicas, max(2, replicas) + 1) + OWN
 
 
 def pool_of(url: str | None) -> int:
     """Connections that one replica may open."""
-    said = parse(url).options.get("pool", "") if url is not None and "://" in url else ""
-    return int(said) if said.isdigit() else POOL
+    pool = parse(url).options.get("pool", "") if url is not None and "://" in url else ""
+    return int(pool) if pool.isdigit() else POOL
 
 
 async def fitted(sizes: AuditSizes, url: str) -> tuple[AuditSizes, str]:
@@ -71,7 +71,7 @@ async def fitted(sizes: AuditSizes, url: str) -> tuple[AuditSizes, str]:
 def fit(sizes: AuditSizes, pool: int, free: int | None, pools: bool) -> tuple[AuditSizes, int]:
     """Sizes and pool that take no more than a fifth of the free connections.
 
-    `pools`: whether the pool can be told to the store. Raises if even the least is too much.
+    `pools`: the URL can set the pool. Raises if even the smallest sizes take too much.
     """
     if free is None:
         return sizes, pool

@@ -32,7 +32,7 @@ WHOLE = "whole"  # the id of the note in a store that is the audit's own
 NOTED = 7 * DAY
 PRESENT = 15.0  # seconds that a note tells of someone at work, unless it is renewed
 UNDER_WAY = "in progress, so left alone"
-BESIDE = ("-wal", "-shm", "-journal")  # how the names end of what SQLite keeps beside a file
+BESIDE = ("-wal", "-shm", "-journal")  # suffixes of the files that SQLite keeps beside a file
 
 
 # --- a part of its own ------------------------------------------------------------------
@@ -54,7 +54,7 @@ def apart(url: str, namespace: str, *, own: bool, observing: bool) -> str:
 
 
 def is_apart(url: str) -> bool:
-    """Whether the URL names a schema or a file of an audit's own."""
+    """Return True if the URL names a schema or a file of an audit's own."""
     return bool(own_schema(url)) or named_by_user(url) != url
 
 
@@ -81,7 +81,7 @@ def with_options(url: str, **options: str) -> str:
 
 
 def capabilities(url: str) -> Capabilities:
-    """What its engine can do."""
+    """Return the capabilities of a URL's engine."""
     engine: Engine = create_engine(parse(url), World())
     return engine.capabilities
 
@@ -173,8 +173,8 @@ async def _note(url: str, namespace: str, nonce: str) -> float:
     write = Acquire(nonce, PRESENT, "stateward audit")
     async with opened(url) as engine:
         commit = Commit(_entity(url, namespace), World().new_id(), (write,), retain=NOTED)
-        (said,) = await engine.execute((commit,))
-    return said.remaining if isinstance(said, Held) else 0.0
+        (outcome,) = await engine.execute((commit,))
+    return outcome.remaining if isinstance(outcome, Held) else 0.0
 
 
 def _entity(url: str, namespace: str) -> Entity:
@@ -182,7 +182,7 @@ def _entity(url: str, namespace: str) -> Entity:
 
 
 async def _is_left(url: str, namespace: str) -> bool:
-    """Whether no one works there any more. A note that is still fresh is waited for."""
+    """Return True if no audit works there any more; a note that is still fresh is waited for."""
     nonce = uuid4().hex
     try:
         remaining = await _note(url, namespace, nonce)
@@ -190,28 +190,28 @@ async def _is_left(url: str, namespace: str) -> bool:
             await asyncio.sleep(remaining + 0.1)
             remaining = await _note(url, namespace, nonce)
     except SchemaError:
-        return True  # it did not come to writing anything
+        return True  # the audit ended before it wrote anything
     return not remaining
 
 
 async def _forget(url: str, namespace: str) -> None:
-    """It has removed everything. When no other is in progress, nothing is left of the notes."""
+    """Remove the note of an audit that cleared its namespace, and all notes if it was the last."""
     noted = _entity(url, namespace)
     async with opened(url) as engine:
-        others = [found async for found in _everything(engine, REGISTRY) if found.entity != noted]
+        others = [item async for item in _everything(engine, REGISTRY) if item.entity != noted]
         if others:
             await engine.execute((_drop(noted),))
-    if not others:  # one that begins just now will write its note again
+    if not others:  # an audit that begins now writes its note again
         await remove_all(url, REGISTRY)
 
 
 async def refuse_used(url: str, namespace: str) -> None:
     """Raise if the namespace holds anything."""
     async with opened(url) as engine:
-        async for found in _everything(engine, namespace):
+        async for item in _everything(engine, namespace):
             raise InvalidInput(
-                f"the namespace {namespace!r} holds data ({found.entity.kind} "
-                f"{found.entity.id!r}): an audit works in a separate namespace; leave "
+                f"the namespace {namespace!r} holds data ({item.entity.kind} "
+                f"{item.entity.id!r}): an audit works in a separate namespace; leave "
                 "--namespace out, or run stateward audit clean"
             )
 
@@ -222,8 +222,8 @@ async def remove_all(url: str, namespace: str) -> int:
         if engine.capabilities.purges:
             return await cast(Purges, engine).purge(namespace)
         count = 0
-        async for found in _everything(engine, namespace):
-            await engine.execute((_drop(found.entity),))
+        async for item in _everything(engine, namespace):
+            await engine.execute((_drop(item.entity),))
             count += 1
         return count
 
@@ -234,9 +234,9 @@ async def _remove_written(url: str, namespace: str) -> int:
         return await remove_all(url, namespace)
     async with opened(url) as engine:
         ours = [
-            found.entity
-            async for found in _everything(engine, namespace)
-            if found.entity.id.startswith(PREFIX)
+            item.entity
+            async for item in _everything(engine, namespace)
+            if item.entity.id.startswith(PREFIX)
         ]
         for entity in ours:
             await engine.execute((_drop(entity),))
@@ -258,23 +258,23 @@ async def clean(url: str) -> list[str]:
         if left:
             await end(part, "")
         cleaned.append(f"{name}: {'removed' if left else UNDER_WAY}")
-    there = looking(parse(url)).text
+    place = looking(parse(url)).text
     try:
-        async with opened(there) as engine:
-            noted = [found.entity.id async for found in _everything(engine, REGISTRY)]
+        async with opened(place) as engine:
+            noted = [item.entity.id async for item in _everything(engine, REGISTRY)]
     except SchemaError:
         return cleaned  # there is no store here that an audit could have worked in
     for name in noted:
-        if not await _is_left(there, name):
+        if not await _is_left(place, name):
             cleaned.append(f"{name}: {UNDER_WAY}")
             continue
-        cleaned.append(f"{name}: {await _remove_written(there, name)} removed")
-        await _forget(there, name)
+        cleaned.append(f"{name}: {await _remove_written(place, name)} removed")
+        await _forget(place, name)
     return cleaned
 
 
 async def _parts(url: str) -> list[tuple[str, str]]:
-    """The URLs of schemas and files that were made for audits, and what they are called."""
+    """Yield the URLs of schemas and files that were made for audits, with their names."""
     if capabilities(url).schemas:
         schemas = cast(Schemas, create_engine(parse(url), World()))
         names = [name for name in await schemas.marked_schemas(NOTE) if name.startswith(SCHEMA)]
@@ -282,10 +282,10 @@ async def _parts(url: str) -> list[tuple[str, str]]:
     path = file_of(parse(url))
     if path is None:
         return []
-    found = sorted(glob.glob(f"{glob.escape(path)}.{PREFIX}*"))
+    files = sorted(glob.glob(f"{glob.escape(path)}.{PREFIX}*"))
     return [
         (with_options(_beside(url, file[len(path) :]), migrate="off"), os.path.basename(file))
-        for file in found
+        for file in files
         if not file.endswith(BESIDE)
     ]
 
@@ -298,8 +298,8 @@ async def _everything(engine: Engine, namespace: str) -> AsyncIterator[Found]:
     while True:
         listed = (await engine.execute((List(namespace, after=after),)))[0]
         assert isinstance(listed, Listed)
-        for found in listed.entities:
-            yield found
+        for item in listed.entities:
+            yield item
         if listed.next is None:
             return
         after = listed.next
@@ -307,7 +307,7 @@ async def _everything(engine: Engine, namespace: str) -> AsyncIterator[Found]:
 
 @contextlib.asynccontextmanager
 async def opened(url: str) -> AsyncIterator[Engine]:
-    """Its engine, without any layer."""
+    """Open the engine of a URL without any layer."""
     engine: Engine = create_engine(parse(url), World())
     await engine.open()
     try:
@@ -318,14 +318,14 @@ async def opened(url: str) -> AsyncIterator[Engine]:
 
 def file_of(url: EngineURL) -> str | None:
     """The path of a store that is a file; None for a server or memory."""
-    found = create_engine(url, World()).capabilities
-    if found.networked or not found.durable:
+    capabilities = create_engine(url, World()).capabilities
+    if capabilities.networked or not capabilities.durable:
         return None
     return os.path.abspath(url.rest.removeprefix("/"))
 
 
 def remove_file(path: str) -> None:
-    """A file of SQLite that an audit has made, with those that it keeps beside it."""
+    """Remove an audit's SQLite file, with the files that SQLite keeps beside it."""
     for end in ("", *BESIDE):
         if os.path.exists(f"{path}{end}"):
             os.remove(f"{path}{end}")

@@ -22,9 +22,9 @@ SETTINGS_EVERY = 8  # looks between two questions for memory and replication lag
 
 
 class Stop(Struct, frozen=True):
-    """What ends an audit."""
+    """Limits whose excess ends an audit."""
 
-    seconds: float = 2.0  # that the store takes for the probe, several times in a row
+    seconds: float = 2.0  # most for a probe's lookup, several times in a row
     lag_bytes: float = 64e6  # by which a replica of the store is behind
 
 
@@ -33,7 +33,7 @@ class Harm(Exception):
 
 
 class Probe:
-    """One small read again and again, on its own connection."""
+    """Repeated small read on a connection of its own."""
 
     def __init__(self, url: str, stop: Stop) -> None:
         self._url = url
@@ -47,17 +47,12 @@ class Probe:
         timeout = min(self._stop.seconds, CALL_SECONDS)
         policy = stateward.Policy(read_timeout=timeout, breaker_failures=1_000_000)
         return stateward.open(
-            self._url,
-            namespace=REGISTRY,
-            spill=False,
-            metrics=False,
-            heartbeat=None,
-            policy=policy,
+            self._url, namespace=REGISTRY, spill=False, metrics=False, heartbeat=None, policy=policy
         )
 
     @contextlib.asynccontextmanager
     async def away(self) -> AsyncIterator[None]:
-        """Meanwhile it lets go of the store: the audit disturbs it itself, or measures its size."""
+        """Let go of the store while the audit itself disturbs it, or measures its size."""
         self._looks = False
         async with self._using:
             await self._store.close()
@@ -71,7 +66,7 @@ class Probe:
         return not self._looks
 
     async def watch(self) -> str:
-        """Why the audit has to end; returns when it has to, and not before."""
+        """Wait until the audit has to end, and say why."""
         slow, looks = 0, 0
         while True:
             await asyncio.sleep(EVERY)
@@ -92,7 +87,7 @@ class Probe:
                     return harm
 
     async def beside(self, work: Coroutine[Any, Any, None]) -> str:
-        """Do the work, and watch the store in the meantime; why it was ended, or nothing."""
+        """Do the work while watching the store; return why the work was ended early, or ""."""
         working, watching = asyncio.create_task(work), asyncio.create_task(self.watch())
         try:
             await asyncio.wait((working, watching), return_when=asyncio.FIRST_COMPLETED)
@@ -127,7 +122,7 @@ class Probe:
         return time.monotonic() - began
 
     async def harm(self) -> str:
-        """Why the store must not be loaded just now, or nothing."""
+        """Say why the store must not be loaded just now, or return an empty text."""
         try:
             async with self._using, asyncio.timeout(self._stop.seconds):
                 settings = (await self._store.describe()).settings

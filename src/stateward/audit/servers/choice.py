@@ -1,4 +1,4 @@
-"""Which servers an audit can start, and how they are set up."""
+"""Choice and settings of the servers that an audit can start."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ def own_server(kind: str, settings: Mapping[str, str]) -> OwnServer:
 
 
 def read_settings(given: list[str]) -> dict[str, str]:
-    """From "name=value" each; raises `InvalidInput` for what is none."""
-    found = {}
+    """Read settings of the form "name=value"; raises `InvalidInput` for any other text."""
+    settings = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not SETTING.fullmatch(name) or not value.isprintable() or '"' in value:
             raise InvalidInput(f"--server-setting is like fsync=off, not {text!r}")
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings

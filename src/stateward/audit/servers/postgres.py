@@ -26,7 +26,7 @@ POSTGRES_FOLDERS = (
 
 
 class Postgres(OwnServer):
-    """It refuses to run as root, so root runs it as the user nobody."""
+    """PostgreSQL server. It refuses to run as root, so root runs it as the user nobody."""
 
     kind = "postgres"
 
@@ -58,13 +58,13 @@ class Postgres(OwnServer):
             **self._as_whom(),
         )
         try:
-            said, _ = await process.communicate()
+            output, _ = await process.communicate()
         except asyncio.CancelledError:
             process.kill()
             await process.wait()
             raise
         if process.returncode:
-            raise InvalidInput(f"initdb failed: {said.decode(errors='replace').strip()[-300:]}")
+            raise InvalidInput(f"initdb failed: {output.decode(errors='replace').strip()[-300:]}")
 
     def _command(self) -> list[str]:
         fixed = {
@@ -78,7 +78,7 @@ class Postgres(OwnServer):
         return command
 
     async def _is_ready(self) -> bool:
-        """Its own file says so, as it does to pg_ctl."""
+        """Return True if the server's status file says that it is ready, as pg_ctl checks it."""
         path = self._data / "postmaster.pid"
         if self._process is None or not path.exists():
             return False
@@ -87,7 +87,7 @@ class Postgres(OwnServer):
         return mine and len(lines) > 7 and lines[7].strip() == "ready"
 
     async def _write_anew(self) -> None:
-        """Tables and indexes; the write-ahead log is recycled in its own time."""
+        """Rewrite tables and indexes; the server recycles its write-ahead log in its own time."""
         from psycopg import AsyncConnection
 
         async with await AsyncConnection.connect(self.url, autocommit=True) as connection:
@@ -105,7 +105,7 @@ class Postgres(OwnServer):
 
 
 def _postgres_folder() -> str:
-    """Where `postgres` and `initdb` both are."""
+    """Return the folder with both `postgres` and `initdb`."""
     on_path = shutil.which("postgres")
     folders = [os.path.dirname(os.path.realpath(on_path))] if on_path is not None else []
     for pattern in POSTGRES_FOLDERS:
@@ -129,7 +129,7 @@ def _is_root() -> bool:
 
 
 def _nobody() -> tuple[int, int]:
-    import pwd  # not on every system
+    import pwd  # missing on some systems
 
     user = pwd.getpwnam("nobody")
     return user.pw_uid, user.pw_gid

@@ -51,7 +51,7 @@ class RedisLike(OwnServer):
         return [self._binary, str(self._folder / "server.conf")]
 
     async def _write_anew(self) -> None:
-        """The append-only file; a snapshot as well, if it makes any."""
+        """Rewrite the append-only file, and a snapshot if the server makes any."""
         if self._settings["appendonly"] == "yes":
             await self._asked("BGREWRITEAOF")
         if self._settings["save"]:
@@ -106,10 +106,10 @@ class Valkey(RedisLike):
 
 def _program(kind: str) -> str:
     name = f"{kind}-server"
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise InvalidInput(
             f"--with-server {kind} needs {name}, which is not on the PATH: install {kind} (e.g. "
             f"apt-get install {name}, brew install {kind}), or pass the URL of a server"
         )
-    return found
+    return path

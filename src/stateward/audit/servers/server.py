@@ -73,7 +73,7 @@ class OwnServer:
             await asyncio.sleep(AGAIN)
 
     def kill(self) -> None:
-        """SIGKILL to all of it immediately: nothing is flushed, no one is told."""
+        """Send SIGKILL to the whole server at once: nothing is flushed, no one is notified."""
         process, self._process = self._process, None
         if process is None or process.poll() is not None:
             return
@@ -82,7 +82,7 @@ class OwnServer:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
-                continue  # it has ended with the first
+                continue  # ended with the first process
         process.wait()
         self._tell(0)
 
@@ -92,21 +92,21 @@ class OwnServer:
         self._watchdog.communicate()
 
     async def search(self, texts: list[str]) -> list[list[str]]:
-        """Of each text the files that have it, once what is not needed any more is out of them."""
+        """Return the files that contain each text, after the server dropped deleted data."""
         await self._write_anew()
         files = [path for path in self._stored() if path.is_file()]
         held = {path: path.read_bytes() for path in files}
         return [[p.name for p, data in held.items() if text.encode() in data] for text in texts]
 
     async def _write_anew(self) -> None:
-        """Have it write its files without what was deleted."""
+        """Have the server rewrite its files without deleted data."""
 
     def _stored(self) -> list[Path]:
         """The files in which it keeps what is stored."""
         return []
 
     async def _prepare(self) -> None:
-        """What must be there before the first start."""
+        """Make what must be there before the first start."""
 
     def _command(self) -> list[str]:
         raise NotImplementedError
@@ -115,7 +115,7 @@ class OwnServer:
         raise NotImplementedError
 
     def _as_whom(self) -> dict[str, Any]:
-        """Arguments of `Popen`: the user that runs it."""
+        """Return arguments of `Popen` for the user that runs the server."""
         return {}
 
     def _spawn(self) -> subprocess.Popen[bytes]:
@@ -140,7 +140,7 @@ class OwnServer:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def _was_hasty(self) -> bool:
-        """Whether it ended because of what a killed one has left behind for a moment."""
+        """Return True if the server ended because of what a killed one left behind for a moment."""
         said = self._last_words()
         return "already in use" in said or "shared memory" in said
 

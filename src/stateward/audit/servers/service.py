@@ -1,6 +1,6 @@
 """A service of the user's own, in any language: a command that the audit starts, kills and starts.
 
-It is told by its environment where to listen (PORT, of 127.0.0.1) and where to keep its files
+The environment of the command says where to listen (PORT, of 127.0.0.1) and where to store files
 (FOLDER, which stays the same over restarts).
 """
 
@@ -18,7 +18,7 @@ from stateward.errors import InvalidInput
 
 class Service(OwnServer):
     kind = "service"
-    holds_all = False  # it may keep its state anywhere
+    holds_all = False  # the service may store state anywhere
 
     def __init__(self, command: str) -> None:
         self._words = shlex.split(command)
@@ -36,7 +36,7 @@ class Service(OwnServer):
         return self._words
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        told = {"PORT": str(self._port), "FOLDER": str(self._data)}
+        environment = {"PORT": str(self._port), "FOLDER": str(self._data)}
         with open(self._folder / "log", "ab") as log:
             try:
                 return subprocess.Popen(
@@ -44,7 +44,7 @@ class Service(OwnServer):
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    env=os.environ | told,
+                    env=os.environ | environment,
                     start_new_session=True,  # Ctrl-C is the audit's
                 )
             except OSError as error:

@@ -1,7 +1,7 @@
 """Waits beside a server of the audit's own, and ends it should the audit be killed.
 
-Run as a script. It is told the server's process id on a line whenever that changes (0: it does not
-run), and when its input ends it kills that process and deletes the folder in its argument.
+Run as a script. Its input is a line with the server's process id at each change (0: not running).
+When the input ends, the script kills that process and deletes the folder in its argument.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main(folder: str) -> None:
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
-            pass  # it has ended by itself
+            pass  # the server has ended by itself
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -1,4 +1,4 @@
-"""What is audited. Here are the names that a memory of your own may need; `memory` says of what."""
+"""Audited targets. The names here may be needed by a memory of your own; see `memory`."""
 
 from stateward.audit.targets.memory import PARTS as PARTS
 from stateward.audit.targets.memory import KeptLocally as KeptLocally

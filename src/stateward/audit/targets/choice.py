@@ -1,4 +1,4 @@
-"""From what the user typed to a target."""
+"""Choice of the target that the user's input names."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ KINDS: tuple[type[AuditTarget], ...] = (
 
 
 def choose(named: str | None, folder: str, namespace: str, url: str | None) -> AuditTarget:
-    """The target; raises `InvalidInput` if that names nothing."""
+    """Return the target; raises `InvalidInput` if the input names none."""
     for kind in KINDS:
         found = kind.named(named, folder, namespace, url)
         if found is not None:
             return found
-    shown = repr(named) if "@" not in (named or "") else "this"  # it may hold a password
+    shown = repr(named) if "@" not in (named or "") else "this"  # the name may hold a password
     raise InvalidInput(
         f"{shown} is not a target: pass a store's URL (sqlite:///agents.db), module:factory, "
         f"the http:// address of a service, "

@@ -36,7 +36,7 @@ class CustomTarget(AuditTarget, frozen=True):
         return factory(self.namespace) if self.url is None else factory(self.namespace, self.url)
 
     def backup(self) -> BackupProcedure | None:
-        """By the memory's own methods: a copy into a folder, and from there under another name."""
+        """Return a backup by the memory's own methods, restored under another name."""
         if not self._is_drilled:
             return None
         folder = os.path.join(self.folder, "drill")

@@ -8,8 +8,8 @@
     PUT    /{namespace}/users/{id}    If-Match; 412 if it has another version
     POST   /{namespace}/claims/{id}   take, renew, settle or give up a claim
 
-`docs/reference/memory.openapi.yaml` says it whole. A claim is what tasks, workflows and locks are
-made of here: whoever has its token works, the result that settles it is everybody's.
+`docs/reference/memory.openapi.yaml` has all details. Tasks, workflows and locks are made of claims:
+the holder of a claim's token works, and the result that settles the claim is visible to all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ GONE = (ConnectionResetError, BrokenPipeError, http.client.RemoteDisconnected)
 TIMEOUT = 5.0  # seconds that a call may take
 CLAIM = 2.0  # seconds that a claim lasts unless it is renewed
 AGAIN = 0.05  # seconds before a claim that another holds is asked for again
-TRIES = 1000  # of an update that others are faster than
+TRIES = 1000  # of an update against faster ones by others
 
 _claimed: ContextVar[str] = ContextVar("claimed")
 
@@ -146,7 +146,7 @@ class HttpMemory:
 
     @asynccontextmanager
     async def lock(self, thread: str, ttl: float) -> AsyncIterator[Any]:
-        """Not renewed: whoever outstays it is to be refused."""
+        """Hold a lock that is not renewed, so that a holder who outstays it is refused."""
         id = f"thread/{thread}"
         said = await self._taken(id, ttl)
         try:
@@ -173,11 +173,11 @@ class HttpMemory:
         return result
 
     def effect_key(self) -> str:
-        """A claim has one name, whoever takes it."""
+        """Return the claim's name, which is the same for every holder."""
         return _claimed.get()
 
     async def _taken(self, id: str, ttl: float) -> Json:
-        """Its token, or the result that it was settled with."""
+        """Wait for the claim; return its token, or the result that it was settled with."""
         while True:
             said = await self._claim(id, ttl=ttl)
             if "token" in said or "result" in said:
@@ -192,41 +192,41 @@ class HttpMemory:
             except self.unavailable:
                 continue
             except Refused:
-                return  # it is lost, which shows when the result is refused
+                return  # the claim is lost: the result will be refused
 
     async def _claim(self, id: str, **body: Any) -> Json:
         path = f"/claims/{_quoted(id)}"
         try:
-            said, _ = await asyncio.to_thread(self._call, "POST", path, json.dumps(body))
+            answer, _ = await asyncio.to_thread(self._call, "POST", path, json.dumps(body))
         except Answered as error:
             if error.status != 409:
                 raise
             if "token" in body and "release" not in body:
                 raise Refused(str(error)) from error
             return {}
-        return _object(said)
+        return _object(answer)
 
     # --- one call -----------------------------------------------------------------------
 
     def _call(
         self, method: str, path: str, body: str | None = None, headers: Json | None = None
     ) -> tuple[str, int | None]:
-        """The body of the answer, and its version."""
+        """Return the body of the answer, and its version."""
         if headers is None:
             headers = {} if body is None else {"content-type": JSON}
         harmless = method == "GET" or "idempotency-key" in headers
         was_used = getattr(self._local, "connection", None) is not None
         try:
-            status, tag, said = self._exchange(method, path, body, headers)
+            status, tag, content = self._exchange(method, path, body, headers)
         except GONE:
             if not was_used or not harmless:
                 raise
             # The server ended a connection that was idle: that says nothing of the next one.
-            status, tag, said = self._exchange(method, path, body, headers)
+            status, tag, content = self._exchange(method, path, body, headers)
         version = int(tag) if tag.isdigit() else None
         if status >= 300:
-            raise (Unavailable if status == 503 else Answered)(status, said, version)
-        return said, version
+            raise (Unavailable if status == 503 else Answered)(status, content, version)
+        return content, version
 
     def _exchange(
         self, method: str, path: str, body: str | None, headers: Json
@@ -239,7 +239,7 @@ class HttpMemory:
                 tag = response.headers.get("etag", "").strip('W/"')
                 return response.status, tag, response.read().decode()
         except BaseException:
-            connection.close()  # what it would answer next belongs to this call
+            connection.close()  # a later answer would belong to this call
             self._local.connection = None
             self._opened.remove(connection)
             raise
@@ -278,7 +278,7 @@ class HttpTarget(AuditTarget, frozen=True):
         return cls(named, namespace, folder, url=url)
 
     async def recognised(self) -> AuditTarget:
-        """A Stateward service is a store like any other; only its URL can have options."""
+        """Return the target as a store if a Stateward service answers; only its URL has options."""
         if parse(self.name).options or await is_service(self.name):
             return ServiceTarget(self.name, self.namespace, self.folder, url=self.url)
         if self.url is not None:

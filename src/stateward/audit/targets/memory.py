@@ -65,7 +65,7 @@ UNAVAILABLE: tuple[type[BaseException], ...] = (OSError, TimeoutError)
 
 
 class VersionConflict(Exception):
-    """What `put_user` of a memory raises if the document is not at `expect` any more."""
+    """Raised by `put_user` of a memory if the document is not at `expect` any more."""
 
     def __init__(self, message: str, expected: Any = None, current: Any = None) -> None:
         super().__init__(message)
@@ -74,15 +74,15 @@ class VersionConflict(Exception):
 
 
 class Refused(Exception):
-    """What `append` raises for a token that is no longer the holder's."""
+    """Raised by `append` for a token that is no longer the holder's."""
 
 
 class KeptLocally(str):
-    """What `append` returns if the messages are kept locally until the store answers."""
+    """Returned by `append` if the messages are kept locally until the store answers."""
 
 
 class Memory:
-    """Any object as a memory: plain methods run on threads, and what is there is found out."""
+    """Adapter for any object as a memory: detects its methods, and runs plain ones on threads."""
 
     def __init__(self, inner: Any) -> None:
         self.inner = inner
@@ -90,30 +90,30 @@ class Memory:
 
     @property
     def provides(self) -> list[str]:
-        told = getattr(self.inner, "provides", None)
-        if told is not None:
-            unknown = sorted(set(told) - PARTS.keys())
+        declared = getattr(self.inner, "provides", None)
+        if declared is not None:
+            unknown = sorted(set(declared) - PARTS.keys())
             if unknown:
                 raise InvalidInput(
                     f"the target provides {', '.join(unknown)}, which is not a part; "
                     f"the parts are: {', '.join(PARTS)}"
                 )
-        found = [
+        parts = [
             part
             for part, methods in PARTS.items()
-            if (part in told if told is not None else bool(methods))
+            if (part in declared if declared is not None else bool(methods))
             and all(hasattr(self.inner, method) for method in methods)
         ]
         implied = {
-            "keys": "threads" in found and getattr(self.inner, "keys", True) is not False,
-            "fences": "locks" in found and "threads" in found and self._takes_fences(),
+            "keys": "threads" in parts and getattr(self.inner, "keys", True) is not False,
+            "fences": "locks" in parts and "threads" in parts and self._takes_fences(),
             "retention": isinstance(getattr(self.inner, "retain", None), int | float),
-            "effects": "tasks" in found and hasattr(self.inner, "effect_key"),
-            "context": "threads" in found and hasattr(self.inner, "context"),
-            "erasure": "threads" in found and hasattr(self.inner, "erase"),
-            "traces": "threads" in found and hasattr(self.inner, "traces"),
+            "effects": "tasks" in parts and hasattr(self.inner, "effect_key"),
+            "context": "threads" in parts and hasattr(self.inner, "context"),
+            "erasure": "threads" in parts and hasattr(self.inner, "erase"),
+            "traces": "threads" in parts and hasattr(self.inner, "traces"),
         }
-        return [part for part in PARTS if implied.get(part, part in found)]
+        return [part for part in PARTS if implied.get(part, part in parts)]
 
     def _takes_fences(self) -> bool:
         parameters = inspect.signature(self.inner.append).parameters
@@ -131,11 +131,11 @@ class Memory:
         return await said if inspect.isawaitable(said) else said
 
     async def do(self, name: str, *args: Any) -> Any:
-        """What the conductor asks for: by one of the following methods where there is one."""
+        """Carry out a conductor's request: by the method below of this name, if any."""
         return await getattr(self, name, partial(self.call, name))(*args)
 
     async def append(self, thread: str, messages: list[Json], key: str) -> str:
-        """ "stored", or "kept": for later, by promise."""
+        """Append; return "stored", or "kept" if the memory promises to store them later."""
         said = await self.call("append", thread, messages, key)
         return "kept" if isinstance(said, KeptLocally) else "stored"
 
@@ -144,7 +144,7 @@ class Memory:
 
     @asynccontextmanager
     async def lock(self, thread: str, ttl: float) -> AsyncIterator[Any]:
-        """The token of the lock, which may be a plain context manager, too."""
+        """Yield the token of the lock, which may be a plain context manager, too."""
         lock = self.inner.lock(thread, ttl)
         if inspect.isawaitable(lock):
             lock = await lock

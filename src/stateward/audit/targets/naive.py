@@ -234,7 +234,7 @@ class NaiveTarget(AuditTarget, frozen=True):
         return NAIVE[self.name].files
 
     def for_workload(self, place: str) -> Self:
-        """What one workload breaks for good must not hide what the next would find."""
+        """Separate workloads: damage done by one must not hide findings of the next."""
         return replace(self, namespace=f"{self.namespace}-{place}")
 
     async def clear(self) -> str:

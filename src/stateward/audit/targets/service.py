@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from stateward.audit.profiles import AuditSizes
 from stateward.audit.targets.store import StoreTarget
 
-LIVE = b'{"live":true}'  # what nothing but a Stateward service answers below its /live
+LIVE = b'{"live":true}'  # answer that only a Stateward service gives at /live
 TIMEOUT = 5.0  # seconds
 
 
@@ -22,7 +22,7 @@ class ServiceTarget(StoreTarget, frozen=True):
 
     @property
     def pool(self) -> int:
-        """None of the database's: however many agents there are, only the service has some."""
+        """Return None: only the service has connections to the database, however many agents."""
         return 0
 
     async def fitted(self, sizes: AuditSizes) -> tuple[Self, AuditSizes]:
@@ -30,7 +30,7 @@ class ServiceTarget(StoreTarget, frozen=True):
 
 
 async def is_service(url: str) -> bool:
-    """Whether a Stateward service answers there. Needs no key, and shows none."""
+    """Return True if a Stateward service answers there. Needs no key, and shows none."""
     return await asyncio.to_thread(_is_live, url)
 
 
@@ -44,6 +44,6 @@ def _is_live(url: str) -> bool:
         with connection.getresponse() as answer:
             return answer.status == 200 and answer.read(100) == LIVE
     except (OSError, http.client.HTTPException):
-        return False  # whoever uses it next says what is wrong
+        return False  # the next request raises the right error
     finally:
         connection.close()

@@ -40,7 +40,7 @@ CLEARING = 30.0  # seconds that a store is given to let itself be cleaned
 
 
 class StoreMemory:
-    """One store. Everything it writes expires within a day, should no one remove it."""
+    """Memory in one store. All data it writes expires within a day, in case no one removes it."""
 
     provides = (
         "threads",
@@ -91,15 +91,15 @@ class StoreMemory:
 
     async def append(self, thread: str, messages: list[Json], key: str, fence: Any = None) -> str:
         try:
-            said = await self.store.thread(thread).append(*messages, key=key, fence=fence)
+            receipt = await self.store.thread(thread).append(*messages, key=key, fence=fence)
         except LeaseLost as error:
             raise Refused(str(error)) from error
-        if said.status == "spilled":
+        if receipt.status == "spilled":
             self.kept.append(time.monotonic())
-            return KeptLocally(said.status)
-        if said.status == "dropped":
+            return KeptLocally(receipt.status)
+        if receipt.status == "dropped":
             raise StoreUnavailable("the turn was dropped: there was no room to keep it")
-        return said.status
+        return receipt.status
 
     async def load(self, thread: str, last: int | None) -> list[Json]:
         return list((await self.store.thread(thread).load(last=last)).messages)
@@ -159,7 +159,7 @@ class StoreMemory:
         }
 
     async def alarms(self) -> Json:
-        """Those that came, with the seconds since the tenth turn that was kept."""
+        """Return the alarms that fired, with the seconds since the tenth spilled turn."""
         tenth = self.kept[9] if len(self.kept) > 9 else None
         fired = [
             {"name": name, "after": None if tenth is None else max(0.0, at - tenth)}
@@ -168,19 +168,19 @@ class StoreMemory:
         return {"kept": len(self.kept), "fired": fired}
 
     async def describe(self) -> Json:
-        said = await self.store.describe()
+        store = await self.store.describe()
         return {
-            "engine": said.engine,
-            "version": said.version,
-            "durability": said.durability,
-            "bytes": said.bytes,
-            "capacity": said.capacity,
-            "settings": dict(said.settings),
+            "engine": store.engine,
+            "version": store.version,
+            "durability": store.durability,
+            "bytes": store.bytes,
+            "capacity": store.capacity,
+            "settings": dict(store.settings),
         }
 
 
 def _search(url: EngineURL) -> Callable[[str], Awaitable[Sequence[str]]] | None:
-    """How all that a store holds is searched for a text; None where no one can."""
+    """Return a function that searches all of a store for a text; None where that is impossible."""
     file = isolation.file_of(url)
     if file is not None:
 
@@ -195,7 +195,7 @@ def _search(url: EngineURL) -> Callable[[str], Awaitable[Sequence[str]]] | None:
 async def _traces(
     search: Callable[[str], Awaitable[Sequence[str]]], folder: str, text: str
 ) -> list[str]:
-    """Where it is: in the store, and in turns that any replica keeps for later."""
+    """Return where the text is: in the store, and in turns that a replica keeps for later."""
     kept = traces.below(*glob(os.path.join(escape(folder), "spill-*")))
     return [*await search(text), *traces.in_files(kept, text)]
 
@@ -259,7 +259,7 @@ class StoreTarget(AuditTarget, frozen=True):
         return await isolation.end_within(CLEARING, self.name, self.namespace)
 
     def backup(self) -> BackupProcedure:
-        """Into a file, and from there into a new store."""
+        """Return a backup into a file, and from there into a new store."""
         file = os.path.join(self.folder, "drill.backup")
         restored = file_url(os.path.join(self.folder, "restored.db"))
 
@@ -279,7 +279,7 @@ class StoreTarget(AuditTarget, frozen=True):
         return super().told | {name: value for name, value in told.items() if value}
 
     def restored_at(self, url: str) -> Json:
-        """A copy of the database has the audit's schema too, unless the URL names another."""
+        """Return the URL of a restored copy, with the audit's schema unless it names another."""
         schema = isolation.own_schema(self.name)
         if schema and "schema" not in parse(url).options:
             url = isolation.with_options(url, schema=schema)

@@ -15,9 +15,10 @@ from stateward.errors import InvalidInput
 
 
 class BackupProcedure(NamedTuple):
-    """How it is backed up and restored. Both block.
+    """Procedure to back up and restore a target. Both functions block.
 
-    `save` tells whether it shows one moment; `put_back` tells where the copy is.
+    `save` returns what the backup shows at one moment ("store": all of it; "entity": each by
+    itself); `put_back` returns where the copy is.
     """
 
     save: Callable[[], str]
@@ -28,13 +29,13 @@ class BackupProcedure(NamedTuple):
 class FileStorage(NamedTuple):
     """State in files of this machine: what a disk can do to it."""
 
-    path: str | None = None  # of the one file that can be locked
+    path: str | None = None  # path of the one file that can be locked
     small: bool = False  # many files, of which none grows much
     own: bool = True  # no one but the audit uses it
 
 
 class AuditTarget(Struct, frozen=True, tag=True):
-    """One target. Its kind is a subclass, which says what differs from the following."""
+    """One target. Each kind of target is a subclass that overrides these methods."""
 
     name: str  # a URL, "process-dict", "module:factory"
     namespace: str
@@ -42,7 +43,7 @@ class AuditTarget(Struct, frozen=True, tag=True):
     replica: int = 0
     url: str | None = None  # for those that need one beside their name
     routes: dict[str, int] = {}  # "host:port" → the port of this machine that leads there
-    observed: bool = False  # it is only looked at
+    observed: bool = False  # True: the target is only looked at
 
     @classmethod
     def named(cls, named: str | None, folder: str, namespace: str, url: str | None) -> Self | None:
@@ -53,11 +54,11 @@ class AuditTarget(Struct, frozen=True, tag=True):
         raise NotImplementedError
 
     async def recognised(self) -> AuditTarget:
-        """Itself, or what it turns out to be when it is asked."""
+        """Return this target, or the one that it turns out to be when asked."""
         return self
 
     def connect(self) -> Any:
-        """Its memory in this process, which connects when it is opened."""
+        """Return the target's memory in this process, which connects when it is opened."""
         raise NotImplementedError
 
     @property
@@ -67,23 +68,23 @@ class AuditTarget(Struct, frozen=True, tag=True):
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of the packages that are audited."""
+        """Versions of the audited packages."""
         return {}
 
     # --- its storage ----------------------------------------------------------------
 
     @property
     def uses_server(self) -> bool:
-        """Whether what it stores is in a server that its URL names."""
+        """Return True if the target stores its data in a server that its URL names."""
         return True
 
     @property
     def files(self) -> FileStorage | None:
-        """None if it does not store into files."""
+        """Storage in files; None if the target does not store into files."""
         return None
 
     async def route(self) -> Route | str:
-        """How to put a proxy before its servers; or why that cannot be done."""
+        """Return how to put a proxy before the target's servers, or why that cannot be done."""
         return plain_route(self.url)
 
     @property
@@ -94,27 +95,27 @@ class AuditTarget(Struct, frozen=True, tag=True):
     # --- what is done before and after ----------------------------------------------
 
     def apart(self, own: bool, observing: bool) -> Self:
-        """The same, apart from what is there. `own`: the namespace is the audit's own."""
+        """Return the target apart from existing data. `own`: the namespace is the audit's own."""
         return self
 
     def for_workload(self, place: str) -> Self:
-        """The same, or one for the workloads of this place alone."""
+        """Return this target, or one for the workloads of this place alone."""
         return self
 
     def tenant(self) -> Self | None:
-        """The same for someone else; None if whoever that is would be someone's."""
+        """Return the target of another tenant; None if that tenant could be a real one."""
         return None
 
     async def prepare(self) -> None:
         """Make room for it; raises, and has made nothing, if someone's data is there."""
 
     async def fitted(self, sizes: AuditSizes) -> tuple[Self, AuditSizes]:
-        """Itself and sizes that take no more than a part of what its server has to spare."""
+        """Return the target and sizes that take only a part of its server's spare connections."""
         return self, sizes
 
     @property
     def watched(self) -> str | None:
-        """The URL of a store that is looked at all the while, lest the audit do harm."""
+        """The URL of a store that is watched all the while, so that the audit does no harm."""
         return None
 
     async def clear(self) -> str:
@@ -124,11 +125,11 @@ class AuditTarget(Struct, frozen=True, tag=True):
     # --- backups --------------------------------------------------------------------
 
     def backup(self) -> BackupProcedure | None:
-        """How it is backed up; None: no one has said."""
+        """Return how the target is backed up; None if no one has said."""
         return None
 
     def backup_by(self, saving: str, restoring: str, copy: str | None) -> BackupProcedure:
-        """By commands of the user's own, which put the copy there."""
+        """Return a backup by the user's own commands, which put the copy at the URL `copy`."""
         if copy is None:
             raise InvalidInput("--restored says where --restore-command puts the copy: a URL")
 
@@ -148,12 +149,12 @@ class AuditTarget(Struct, frozen=True, tag=True):
         return {"STATEWARD_AUDIT_NAMESPACE": self.namespace}
 
     def restored_at(self, url: str) -> dict[str, Any]:
-        """What differs in a copy of it that this URL names."""
+        """Return how a copy of the target at this URL differs."""
         return {"url": url}
 
 
 async def cleaned(target: AuditTarget) -> str:
-    """Cleared by its memory's own `clean`."""
+    """Clear the target by its memory's own `clean`."""
     memory = Memory(target.connect())
     for method in ("open", "clean", "close"):
         await memory.call(method)

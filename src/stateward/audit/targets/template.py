@@ -31,7 +31,7 @@ class MyMemory:
         return list(found if last is None else found[max(0, len(found) - last) :])
 
     def get_user(self, user: str) -> dict[str, Any]:
-        """What is known of a user; with versions: return (value, version)."""
+        """Return the state of a user; with versions: return (value, version)."""
         return dict(self._users.get(user, {}))
 
     def put_user(self, user: str, value: dict[str, Any]) -> None:

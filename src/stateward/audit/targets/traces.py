@@ -12,7 +12,7 @@ def in_files(files: Iterable[Path], text: str) -> list[str]:
 
 
 def beside(path: str) -> list[Path]:
-    """A file, and those whose names begin with its own."""
+    """Return a file, and those beside it whose names begin with its own."""
     folder, name = os.path.split(path)
     return [Path(folder, each) for each in os.listdir(folder) if each.startswith(name)]
 

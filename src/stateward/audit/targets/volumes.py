@@ -18,7 +18,7 @@ MOST = 64
 
 
 def routed(method: str) -> Any:
-    """What the store does that its first argument routes to."""
+    """Return a method that calls the store to which its first argument routes."""
 
     async def call(self: VolumesMemory, id: str, *args: Any, **options: Any) -> Any:
         return await getattr(self.of(id), method)(id, *args, **options)
@@ -27,7 +27,7 @@ def routed(method: str) -> Any:
 
 
 class VolumesMemory:
-    """As many stores as there are replicas, each conversation and user in the one it routes to."""
+    """Memory of one store per replica; each conversation and user is in the store it routes to."""
 
     provides = StoreMemory.provides
     unavailable = (StoreUnavailable,)
@@ -93,7 +93,7 @@ class VolumesTarget(AuditTarget, frozen=True):
         return VolumesMemory(self)
 
     def volumes(self, folder: str = "") -> dict[str, str]:
-        """Their names and URLs, in the audit's folder or within that."""
+        """Return the names and URLs of the volumes, which are in the audit's folder or below it."""
         return {
             name: file_url(os.path.join(self.folder, folder, f"{name}.db"))
             for name in (f"agents-{number}" for number in range(int(self.name)))
@@ -112,7 +112,7 @@ class VolumesTarget(AuditTarget, frozen=True):
         return FileStorage()
 
     def backup(self) -> BackupProcedure:
-        """Each of the files by itself: there is no moment that they share."""
+        """Return a backup of each file by itself: there is no moment that they share."""
         os.makedirs(os.path.join(self.folder, "restored"))
 
         def save() -> str:

@@ -1,1 +1,1 @@
-"""What is done to a target. Each file has the part of the conductor and those of the replicas."""
+"""Workloads of a target. Each file has the part of the conductor and that of the replicas."""

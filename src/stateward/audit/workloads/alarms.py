@@ -1,4 +1,4 @@
-"""What the target's own metrics say of lookups, and whether its alarm comes in an outage."""
+"""Monitoring of lookups: the target's own metrics, and its alarm in an outage."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from stateward.audit.workloads.workload import Looked, Stage, Workload
 
 WRITES = 15  # suppressed: the alarm is due at the tenth
 LOOKUPS = 60
-SLOW = 5  # of these that are the slowest: the least of them is compared
+SLOW = 5  # slowest lookups, of which the fastest is compared
 SECONDS = 60.0  # for the buyer's own alarm to come
 
 
 async def conduct(stage: Stage) -> None:
-    """The buyer's own monitoring is asked, if there is any, instead of the target."""
+    """Ask the buyer's own monitoring, if there is any, instead of the target."""
     fault = await stage.disturbances.alarming()
     if fault is None and stage.disturbances.why_none:
         stage.record.notes["monitoring"] = stage.disturbances.why_none
@@ -30,14 +30,14 @@ async def conduct(stage: Stage) -> None:
     own = stage.scrape is None and stage.provides("metrics")
     before = (await replica.call("metrics"))["lookups"] if own else None
     took = await replica.ask("alarms:look_up", thread=thread, count=LOOKUPS)
-    said: dict[str, Any] = {"lookups": None, "percentiles": {}}
+    metrics: dict[str, Any] = {"lookups": None, "percentiles": {}}
     if stage.scrape is not None:
-        said = await stage.scrape()
+        metrics = await stage.scrape()
     elif own:
-        said = await replica.call("metrics")
+        metrics = await replica.call("metrics")
     counted = None
-    if isinstance(before, int) and isinstance(said["lookups"], int):
-        counted = said["lookups"] - before
+    if isinstance(before, int) and isinstance(metrics["lookups"], int):
+        counted = metrics["lookups"] - before
     early = ""
     if stage.alerts is None and stage.provides("alarm"):
         fired = (await replica.call("alarms"))["fired"]
@@ -57,8 +57,8 @@ async def conduct(stage: Stage) -> None:
     first = alarm["fired"][0] if alarm["fired"] else {"name": None, "after": None}
     stage.record.monitoring = Monitoring(
         "the metrics page" if stage.scrape else "the store's own metrics",
-        said["lookups"],
-        said["percentiles"],
+        metrics["lookups"],
+        metrics["percentiles"],
         fault is not None,
         alarm["kept"],
         first["name"],
@@ -77,9 +77,9 @@ async def _poll(alerts: Looked) -> dict[str, Any]:
     """Ask the buyer's alert manager until something fires."""
     waited = 0.0
     while waited < SECONDS:
-        said = await alerts()
-        if said["fired"]:
-            name = said["fired"][0]
+        alerts_now = await alerts()
+        if alerts_now["fired"]:
+            name = alerts_now["fired"][0]
             return {"kept": WRITES, "fired": [{"name": name, "after": waited}]}
         await asyncio.sleep(1.0)
         waited += 1.0
@@ -87,11 +87,7 @@ async def _poll(alerts: Looked) -> dict[str, Any]:
 
 
 WORKLOAD = Workload(
-    "monitoring",
-    "metrics",
-    "reading the metrics, waiting for the alarm",
-    conduct,
-    unwatched=True,
+    "monitoring", "metrics", "reading the metrics, waiting for the alarm", conduct, unwatched=True
 )
 
 
@@ -99,7 +95,7 @@ WORKLOAD = Workload(
 
 
 async def look_up(memory: Memory, tell: Any, thread: str, count: int) -> dict[str, float]:
-    """What a lookup took, mostly and at worst; and what this machine takes for nothing at all."""
+    """Time lookups, and calls that do nothing: both by their median and their slowest."""
     took, idle = [], []
     for _ in range(count):
         start = time.perf_counter()
@@ -127,10 +123,10 @@ async def write_all(memory: Memory, tell: Any, thread: str) -> None:
 
 
 async def alarms(memory: Memory, tell: Any, seconds: float) -> Any:
-    said: Any = None
+    alarms: Any = None
     for _ in range(int(seconds * 10)):
-        said = await memory.call("alarms")
-        if said["fired"]:
-            return said
+        alarms = await memory.call("alarms")
+        if alarms["fired"]:
+            return alarms
         await asyncio.sleep(0.1)
-    return said
+    return alarms

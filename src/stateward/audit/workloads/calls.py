@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from stateward.audit.replicas.fleet import Failed, Replica
@@ -17,7 +18,7 @@ HUNG = 20.0  # seconds after which a call counts as hanging
 
 
 async def settled(stage: Stage, replica: Replica, thread: str, kept: list[str]) -> None:
-    """Once it has brought what it kept for later, nothing else can still come."""
+    """Let a replica deliver all that it kept for later, and end the replica."""
     try:
         await replica.ask("calls:settle", thread=thread, kept=kept, patience=30.0)
     except Failed as error:
@@ -25,25 +26,37 @@ async def settled(stage: Stage, replica: Replica, thread: str, kept: list[str]) 
     await stage.fleet.end(replica)
 
 
-async def found(
+async def wait_for_recovery(stage: Stage, replica: Replica, thread: str) -> dict[str, Any] | None:
+    """Return the first answer after an outage; None if none comes in time."""
+    try:
+        answer: dict[str, Any] = await replica.ask(
+            "calls:recover", thread=thread, patience=stage.sizes.recovery
+        )
+    except Failed as error:
+        stage.say(f"not recovered: {error}")
+        return None
+    return answer
+
+
+async def stored_afterwards(
     stage: Stage, threads: list[str], changed: Sequence[list[str]] = ()
 ) -> list[tuple[list[str], list[str], str]]:
-    """What a new process, opened when the store is back, finds in each; or why it finds nothing.
+    """Read each thread in a new process once the store is back, or return why that fails.
 
     First the turns, and then those changes of users' state that are there.
     """
     (other,) = await stage.fleet.start(fresh=True)
-    there: list[tuple[list[str], list[str], str]] = []
+    contents: list[tuple[list[str], list[str], str]] = []
     for number, thread in enumerate(threads):
         try:
             turns = await other.ask("calls:contents_of", thread=thread)
             names = changed[number] if changed else []
-            kept = await other.ask("calls:changes_of", user=thread, names=names)
-            there.append((turns, kept, ""))
+            changes = await other.ask("calls:changes_of", user=thread, names=names)
+            contents.append((turns, changes, ""))
         except Failed as error:
-            there.append(([], [], str(error)))
+            contents.append(([], [], str(error)))
     await stage.fleet.end(other)
-    return there
+    return contents
 
 
 def without_elsewhere(tried: dict[str, Any]) -> dict[str, Any]:
@@ -53,26 +66,26 @@ def without_elsewhere(tried: dict[str, Any]) -> dict[str, Any]:
 # --- in a replica -----------------------------------------------------------------------
 
 
-def told(tried: list[dict[str, Any]], accepted: list[str], hung: int) -> dict[str, Any]:
-    """What a replica says of its calls; `kept` are the turns that may come later."""
-    kept = [each["turn"] for each in tried if each["outcome"] == "kept"]
+def call_report(tried: list[dict[str, Any]], accepted: list[str], hung: int) -> dict[str, Any]:
+    """Report the calls of a replica; `kept` are the spilled turns, which may come later."""
+    spilled = [each["turn"] for each in tried if each["outcome"] == "kept"]
     plain = [{name: each[name] for name in each if name != "turn"} for each in tried]
-    said = {"tried": plain, "accepted": accepted, "kept": kept, "hung": hung}
-    return {**said, "in_turn": in_turn(tried)}
+    report = {"tried": plain, "accepted": accepted, "kept": spilled, "hung": hung}
+    return {**report, "in_turn": in_turn(tried)}
 
 
 def in_turn(tried: list[dict[str, Any]]) -> list[str]:
-    """Turns that were kept for later, of which each was begun when the one before was accepted."""
-    found, free = [], float("-inf")
+    """Return turns kept for later that were each begun after the one before was accepted."""
+    turns, free = [], float("-inf")
     for each in sorted(tried, key=lambda each: each["at"]):
         if each["outcome"] == "kept" and each["at"] >= free:
-            found.append(str(each["turn"]))
+            turns.append(str(each["turn"]))
             free = each["at"] + each["seconds"]
-    return found
+    return turns
 
 
 async def contents_of(memory: Memory, tell: Any, thread: str) -> list[str]:
-    """Asked again for a while: a store that has just come back may refuse at first."""
+    """Load the contents; retried for a while, as a store that has just come back may refuse."""
     for _ in range(19):
         try:
             return contents(await asyncio.wait_for(memory.load(thread), HUNG))
@@ -83,86 +96,73 @@ async def contents_of(memory: Memory, tell: Any, thread: str) -> list[str]:
 
 
 async def changes_of(memory: Memory, tell: Any, user: str, names: list[str]) -> list[str]:
-    """Those that are there: updates of one user, and puts of many."""
+    """Return the changes that are stored: updates of one user, and puts of many."""
     if not names:
         return []
     value, _ = await asyncio.wait_for(memory.get_user(user), HUNG)
-    there = list(value.get("seen", {}))
+    changes = list(value.get("seen", {}))
     for name in names:
         if name.startswith("put/"):
             value, _ = await asyncio.wait_for(memory.get_user(f"{user}/{name}"), HUNG)
             if value == {"name": name}:
-                there.append(name)
-    return there
+                changes.append(name)
+    return changes
+
+
+@contextmanager
+def _recorded(memory: Memory, origin: float, **entry: Any) -> Iterator[dict[str, Any]]:
+    """Record the call in this block: when it began, what came of it, and how long it took."""
+    start = time.monotonic()
+    entry["at"] = start - origin
+    try:
+        yield entry
+    except Exception as error:
+        typed = isinstance(error, memory.unavailable)
+        entry |= {"outcome": "error", "error": type(error).__name__, "typed": typed}
+    entry["seconds"] = time.monotonic() - start
 
 
 async def read_user(memory: Memory, user: str, origin: float) -> dict[str, Any]:
-    start = time.monotonic()
-    entry: dict[str, Any] = {"what": "user", "at": start - origin, "outcome": "read"}
-    try:
+    with _recorded(memory, origin, what="user", outcome="read") as entry:
         value, _ = await memory.get_user(user)
         entry["complete"] = value.get("known") is True
-    except Exception as error:
-        entry |= _failed(memory, error)
-    return {**entry, "seconds": time.monotonic() - start}
+    return entry
 
 
 async def change_user(
     memory: Memory, user: str, name: str, accepted: list[str], origin: float
 ) -> dict[str, Any]:
-    start = time.monotonic()
-    entry: dict[str, Any] = {"what": "change", "at": start - origin, "outcome": "stored"}
-
-    def see(value: dict[str, Any]) -> dict[str, Any]:
+    def add(value: dict[str, Any]) -> dict[str, Any]:
         return {**value, "seen": {**value.get("seen", {}), name: True}}
 
-    try:
+    with _recorded(memory, origin, what="change", outcome="stored") as entry:
         if name.startswith("put/"):
             await memory.put_user(f"{user}/{name}", {"name": name})
         else:
-            await memory.call("update_user", user, see)
+            await memory.call("update_user", user, add)
         accepted.append(name)
-    except Exception as error:
-        entry |= _failed(memory, error)
-    return {**entry, "seconds": time.monotonic() - start}
+    return entry
 
 
 async def read(memory: Memory, thread: str, known: int, origin: float) -> dict[str, Any]:
-    start = time.monotonic()
-    entry: dict[str, Any] = {"what": "read", "at": start - origin, "outcome": "read"}
-    try:
+    with _recorded(memory, origin, what="read", outcome="read") as entry:
         there = contents(await memory.load(thread))
         own = [text for text in there if not text.startswith(ELSEWHERE)]
-        entry["complete"] = len(own) >= known
-        entry["elsewhere"] = len(there) - len(own)
-    except Exception as error:
-        entry |= _failed(memory, error)
-    return {**entry, "seconds": time.monotonic() - start}
+        entry |= {"complete": len(own) >= known, "elsewhere": len(there) - len(own)}
+    return entry
 
 
 async def append(
     memory: Memory, thread: str, name: str, accepted: list[str], origin: float
 ) -> dict[str, Any]:
-    start = time.monotonic()
-    entry: dict[str, Any] = {"what": "append", "at": start - origin, "turn": name}
-    try:
+    with _recorded(memory, origin, what="append", turn=name) as entry:
         entry["outcome"] = await memory.append(thread, [message("user", name)], name)
         accepted.append(name)
-    except Exception as error:
-        entry |= _failed(memory, error)
-    return {**entry, "seconds": time.monotonic() - start}
-
-
-def _failed(memory: Memory, error: Exception) -> dict[str, Any]:
-    return {
-        "outcome": "error",
-        "error": type(error).__name__,
-        "typed": isinstance(error, memory.unavailable),
-    }
+    return entry
 
 
 async def recover(memory: Memory, tell: Any, thread: str) -> dict[str, Any]:
-    """How many messages the first answer gave, and how long it took."""
+    """Return the number of messages of the first answer, and the seconds it took."""
     while True:
         began = time.monotonic()
         try:

@@ -17,12 +17,12 @@ async def conduct(stage: Stage) -> None:
     for user in stage.names("contested", stage.sizes.conflicts):
         version = await one.call("put_user", user, {"by": "base"})
         await other.call("put_user", user, {"by": "theirs"})
-        said = await one.ask("conflicts:try_put", user=user, by="mine", expect=version)
+        answer = await one.ask("conflicts:try_put", user=user, by="mine", expect=version)
         overwritten += await _by(other, user) == "mine"
-        if said["conflict"]:
+        if answer["conflict"]:
             detected += 1
-            both += said["expected"] is not None and said["current"] is not None
-            example = said["message"]
+            both += answer["expected"] is not None and answer["current"] is not None
+            example = answer["message"]
             await one.ask("conflicts:merge", user=user, by="mine")
             resolved += await _by(other, user) == "theirs+mine"
     await stage.fleet.end(one, other)
@@ -31,7 +31,7 @@ async def conduct(stage: Stage) -> None:
 
 
 async def _by(replica: Replica, user: str) -> Any:
-    """Who wrote last."""
+    """Return the last writer of a user's state."""
     value, _ = await replica.call("get_user", user)
     return value.get("by")
 

@@ -1,4 +1,4 @@
-"""What is given to the model: the instruction, the question, and what was said for it."""
+"""The model's context: the instruction, the question, and the turns that belong to it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ALL = "everything that fits"
 async def conduct(stage: Stage) -> None:
     one, other = await stage.fleet.start(2)
     thread, plain = stage.names("context", 2)
-    said = [
+    checks = [
         await one.ask("context:talk", thread=thread),
         await other.ask("context:looks", thread=thread, long=False),
         await one.ask("context:work", thread=thread),
@@ -35,7 +35,7 @@ async def conduct(stage: Stage) -> None:
         await other.ask("context:without_instruction", thread=plain),
     ]
     await stage.fleet.end(one, other)
-    stage.record.context = merged(*said)
+    stage.record.context = merged(*checks)
 
 
 WORKLOAD = Workload("context", "context", "reading the model's context", conduct)
@@ -49,7 +49,7 @@ def _turns() -> list[list[dict[str, Any]]]:
 
 
 def _steps() -> list[list[dict[str, Any]]]:
-    """The question of a turn that takes long, and its steps so far."""
+    """Return the question of a turn that takes long, with its steps so far."""
     steps = [[tool_turns.call(f"step {n}"), *_results(f"step {n}")] for n in range(STEPS)]
     return [[message("user", "the long question")], *steps]
 
@@ -64,7 +64,7 @@ def _stored(long: bool) -> list[dict[str, Any]]:
 
 
 async def talk(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
-    """One turn after the other, each of which must be in the context immediately."""
+    """Append one turn after the other; each must be in the context immediately."""
     trials = Trials()
     await within(memory.append(thread, [SYSTEM], "system"))
     for number, turn in enumerate(_turns()):
@@ -106,34 +106,34 @@ async def without_instruction(memory: Memory, tell: Any, thread: str) -> list[di
 async def _looked(
     memory: Memory, trials: Trials, thread: str, stored: list[dict[str, Any]], last: int
 ) -> None:
-    done = f"{len(stored)} messages with tool calls, context(last={last})"
+    case = f"{len(stored)} messages with tool calls, context(last={last})"
     try:
-        found = list(await within(memory.call("context", thread, last)))
+        context = list(await within(memory.call("context", thread, last)))
     except Exception as error:
-        trials.differ(NEWEST, done, "messages", words(error))
+        trials.differ(NEWEST, case, "messages", words(error))
         return
-    names = [each.get("content") for each in found]
+    names = [each.get("content") for each in context]
     if stored[0] == SYSTEM:
-        first = message_difference([SYSTEM], found[:1])
-        trials.hold(INSTRUCTION, first is None, done, repr(SYSTEM["content"]), f"{names[:2]}")
-    spoken = [each for each in found if each.get("role") != "system"]
-    said = [each for each in stored if each != SYSTEM]
-    newest = message_difference(said[-1:], spoken[-1:])
-    trials.hold(NEWEST, newest is None, done, repr(said[-1]["content"]), f"{names[-2:]}")
-    refused = tool_turns.refusal(found)
-    trials.hold(PAIRS, not refused, done, "messages that model APIs accept", refused)
-    trials.hold(BOUND, len(spoken) <= last, done, f"{last} messages at most", f"{len(spoken)}")
-    question = [each for each in said if each["role"] == "user"][-1]
+        first = message_difference([SYSTEM], context[:1])
+        trials.hold(INSTRUCTION, first is None, case, repr(SYSTEM["content"]), f"{names[:2]}")
+    spoken = [each for each in context if each.get("role") != "system"]
+    written = [each for each in stored if each != SYSTEM]
+    newest = message_difference(written[-1:], spoken[-1:])
+    trials.hold(NEWEST, newest is None, case, repr(written[-1]["content"]), f"{names[-2:]}")
+    refused = tool_turns.refusal(context)
+    trials.hold(PAIRS, not refused, case, "messages that model APIs accept", refused)
+    trials.hold(BOUND, len(spoken) <= last, case, f"{last} messages at most", f"{len(spoken)}")
+    question = [each for each in written if each["role"] == "user"][-1]
     if last >= 4:  # room for it, and a step
-        trials.hold(QUESTION, question["content"] in names, done, repr(question["content"]),
+        trials.hold(QUESTION, question["content"] in names, case, repr(question["content"]),
                     f"{names}")  # fmt: skip
-    trials.hold(AS_STORED, _within(spoken, said), done, "messages as they are stored, in order",
+    trials.hold(AS_STORED, _within(spoken, written), case, "messages as they are stored, in order",
                 f"{names}")  # fmt: skip
-    if len(said) <= last:
-        trials.compare(ALL, done, len(said), len(spoken))
+    if len(written) <= last:
+        trials.compare(ALL, case, len(written), len(spoken))
 
 
 def _within(found: list[dict[str, Any]], stored: list[dict[str, Any]]) -> bool:
-    """Whether each of them is stored, in this order."""
+    """Return True if every message is stored, in this order."""
     rest = iter(stored)
     return all(any(message_difference([one], [each]) is None for one in rest) for each in found)

@@ -7,15 +7,16 @@ import time
 from typing import Any
 
 from stateward.audit.record import Outage, Tried
-from stateward.audit.replicas.fleet import Failed, Replica
+from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.calls import (
     HUNG,
     append,
-    found,
+    call_report,
     read,
     settled,
-    told,
+    stored_afterwards,
+    wait_for_recovery,
     without_elsewhere,
 )
 from stateward.audit.workloads.workload import Crash, Stage
@@ -39,33 +40,36 @@ async def conduct(stage: Stage, crash: Crash) -> Outage:
         struck = time.monotonic()
         spans.append(struck - origin)
         await crash.strike()
-        recovery = await _recovered(stage, replica, thread, struck, recovery)
-        if recovery is None or not crash.fired:
+        if await wait_for_recovery(stage, replica, thread) is None:
+            recovery = None
+            break
+        recovery = max(recovery or 0.0, time.monotonic() - struck)
+        if not crash.fired:
             break
     end = time.monotonic() - origin
     await replica.ask("crash:stop", thread=thread)
-    said = await asyncio.wait_for(going, HUNG + 10.0)
-    tried = [Tried(**without_elsewhere(each)) for each in said["tried"]]
-    await settled(stage, replica, thread, said["kept"])
-    ((there, _, why),) = await found(stage, [thread])
+    report = await asyncio.wait_for(going, HUNG + 10.0)
+    tried = [Tried(**without_elsewhere(each)) for each in report["tried"]]
+    await settled(stage, replica, thread, report["kept"])
+    ((contents, _, why),) = await stored_afterwards(stage, [thread])
     return Outage(
         crash.label,
         crash.fired,
         round(spans[0], 2),
         round(end, 2),
         tried,
-        said["accepted"],
-        there,
+        report["accepted"],
+        contents,
         recovery,
-        said["hung"],
+        report["hung"],
         len(spans),
         why,
-        in_turn=said["in_turn"],
+        in_turn=report["in_turn"],
     )
 
 
 async def _acknowledged(replica: Replica, count: int) -> None:
-    """So many more turns have been stored."""
+    """Wait until the replica has stored this many more turns."""
     before = _stored(replica.events)
     await replica.until(lambda events: _stored(events) >= before + count)
 
@@ -74,25 +78,13 @@ def _stored(events: list[dict[str, Any]]) -> int:
     return max((each["stored"] for each in events if "stored" in each), default=0)
 
 
-async def _recovered(
-    stage: Stage, replica: Replica, thread: str, struck: float, slowest: float | None
-) -> float | None:
-    """Seconds from the end of the server until it has answered again; None if it has not."""
-    try:
-        await replica.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
-    except Failed as error:
-        stage.say(f"not recovered: {error}")
-        return None
-    return max(slowest or 0.0, time.monotonic() - struck)
-
-
 # --- in a replica -----------------------------------------------------------------------
 
 STOPPED: set[str] = set()  # threads
 
 
 async def go_on(memory: Memory, tell: Any, thread: str, origin: float) -> dict[str, Any]:
-    """Append one turn after the other, and read now and then, until told to stop."""
+    """Append one turn after the other, and read now and then, until the call to stop."""
     tried: list[dict[str, Any]] = []
     accepted: list[str] = []
     hung: list[str] = []
@@ -114,15 +106,15 @@ async def go_on(memory: Memory, tell: Any, thread: str, origin: float) -> dict[s
         if stored % TOLD == 0:
             tell(stored=stored)
     await reading
-    return told(tried, accepted, len(hung))
+    return call_report(tried, accepted, len(hung))
 
 
 async def _read_on(
     memory: Memory, thread: str, tried: list[dict[str, Any]], hung: list[str], origin: float
 ) -> None:
     while thread not in STOPPED:
-        known = sum(each["outcome"] == "stored" for each in tried)
-        looking = read(memory, thread, known, origin)
+        stored = sum(each["outcome"] == "stored" for each in tried)
+        looking = read(memory, thread, stored, origin)
         try:
             tried.append(await asyncio.wait_for(looking, HUNG))
         except TimeoutError:

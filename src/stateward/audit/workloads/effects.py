@@ -6,9 +6,9 @@ import asyncio
 import signal
 from typing import Any
 
-from stateward.audit.replicas.fleet import Failed, Replica
+from stateward.audit.replicas.fleet import PATIENCE, Failed, Replica
 from stateward.audit.targets.memory import Memory
-from stateward.audit.workloads.trials import OnPurpose, Trials, merged, noted, words
+from stateward.audit.workloads.trials import OnPurpose, Trials, merged, outcome, try_one
 from stateward.audit.workloads.workload import Stage, Workload
 
 LEAST = 20.0  # seconds that the work of a killed process is waited for, at least
@@ -28,104 +28,94 @@ async def conduct(stage: Stage) -> None:
     before, after, recorded, paused, flow = await stage.fleet.start(5, fresh=True)
     keys, patience = stage.provides("effects"), max(LEAST, stage.sizes.recovery)
     names = iter(stage.names("act", 8))
-    looked = _Looked(trials, keys, patience)
+    look = _Looked(trials, keys, patience)
     # Each of them waits for the work of a process that is gone, so they do it concurrently.
     waiting = {
-        "kill the worker before its tool acts": _killed(looked, before, one, next(names), "began"),
-        "kill it as soon as its tool has acted": _killed(looked, after, one, next(names), "acted"),
-        "kill it when the task is done": _recorded(looked, recorded, one, next(names)),
-        "pause it before its tool acts": _paused(looked, paused, other, next(names)),
-        "let a tool act and raise": _raising(looked, one, other, next(names)),
+        "kill the worker before its tool acts": _killed(look, before, one, next(names), "began"),
+        "kill it as soon as its tool has acted": _killed(look, after, one, next(names), "acted"),
+        "kill it when the task is done": _recorded(look, recorded, one, next(names)),
+        "pause it before its tool acts": _paused(look, paused, other, next(names)),
+        "let a tool act and raise": _raising(look, one, other, next(names)),
     }
     if stage.provides("workflows"):
         waiting["kill the driver when the tool of a step has acted"] = _killed(
-            looked, flow, other, next(names), "acted", step=True
+            look, flow, other, next(names), "acted", step=True
         )
-    await asyncio.gather(*(noted(trials, ACTS, what, each) for what, each in waiting.items()))
-    said = []
+    await asyncio.gather(*(try_one(trials, ACTS, what, each) for what, each in waiting.items()))
+    checks = []
     if keys:
         how = {"base": next(names), "workflows": stage.provides("workflows")}
-        said.append(await other.ask("effects:keys", patience=120.0, **how))
+        checks.append(await other.ask("effects:keys", patience=120.0, **how))
     await flow.kill()
     await stage.fleet.end(one, other)
-    stage.record.effects = merged(trials, *said)
+    stage.record.effects = merged(trials, *checks)
 
 
 class _Looked:
-    """How it is looked at what a tool has done."""
+    """Trials of what a tool has done."""
 
     def __init__(self, trials: Trials, keys: bool, patience: float) -> None:
         self.trials = trials
-        self.keys = keys  # whether the memory gives keys
+        self.keys = keys  # True if the memory gives keys
         self.patience = patience
 
-    def repeated(self, done: str, acts: list[str | None]) -> None:
-        """It has acted, or acted again: then whoever was acted on must be able to tell."""
-        self.trials.hold(ACTS, bool(acts), done, "the tool acts", "it never acted")
+    def repeated(self, case: str, acts: list[str | None]) -> None:
+        """Check that the tool acted, and that a repeated act can be detected by its key."""
+        self.trials.hold(ACTS, bool(acts), case, "the tool acts", "it never acted")
         if len(acts) < 2:
             return
         if self.keys:
             same = len(set(acts)) == 1 and acts[0] is not None
-            self.trials.hold(SAME, same, done, "one key", f"the keys {acts}")
+            self.trials.hold(SAME, same, case, "one key", f"the keys {acts}")
         else:
-            self.trials.hold(TOLD, False, done, "the same key for every attempt",
+            self.trials.hold(TOLD, False, case, "the same key for every attempt",
                              f"it acts {len(acts)} times, undetectably")  # fmt: skip
 
 
 def _acts(work: str, *replicas: Replica) -> list[str | None]:
-    """The keys of what was done, in the order in which it was told."""
+    """Return the keys of what was done, in the order of the reports."""
     return [e["key"] for each in replicas for e in each.events if e.get("acted") == work]
 
 
-async def _asked(replica: Replica, work: str, patience: float, **how: Any) -> dict[str, Any]:
-    try:
-        said: dict[str, Any] = await replica.ask("effects:act", work=work, patience=patience, **how)
-    except Failed as error:
-        return {"result": None, "error": str(error)}
-    return said
-
-
-def _met(what: str, work: str) -> Any:
-    return lambda events: any(each.get(what) == work for each in events)
-
-
 async def _killed(
-    looked: _Looked, dying: Replica, other: Replica, work: str, when: str, step: bool = False
+    look: _Looked, dying: Replica, other: Replica, work: str, when: str, step: bool = False
 ) -> None:
     dying.send("effects:act", work=work, stop=when, step=step)
-    await dying.until(_met(when, work))
+    await dying.until_event(PATIENCE, **{when: work})
     await dying.kill()
-    said = await _asked(other, work, looked.patience, step=step)
+    answer = await other.attempt("effects:act", work=work, patience=look.patience, step=step)
     what = "the driver of a workflow" if step else "a worker"
     moment = "before its tool acts" if when == "began" else "as soon as its tool has acted"
-    done = f"kill {what} {moment}, ask for the work in another replica"
-    if said["error"]:
+    case = f"kill {what} {moment}, ask for the work in another replica"
+    if answer["error"]:
         # Told, and someone can look after it: that is not silence.
-        told = "did not finish" not in said["error"]
-        looked.trials.hold(ACTS, told, done, "it is done, or an error says so", said["error"])
+        is_reported = "did not finish" not in answer["error"]
+        look.trials.hold(
+            ACTS, is_reported, case, "it is done, or an error says so", answer["error"]
+        )
         return
     acts = _acts(work, dying, other)
-    looked.repeated(done, acts)
+    look.repeated(case, acts)
     if when == "began":
-        looked.trials.compare(ACTS, f"{done}: acts", 1, len(acts))
+        look.trials.compare(ACTS, f"{case}: acts", 1, len(acts))
 
 
-async def _recorded(looked: _Looked, dying: Replica, other: Replica, work: str) -> None:
-    first = await _asked(dying, work, looked.patience)
+async def _recorded(look: _Looked, dying: Replica, other: Replica, work: str) -> None:
+    first = await dying.attempt("effects:act", work=work, patience=look.patience)
     await dying.kill()
-    said = await _asked(other, work, looked.patience)
-    done = "a tool acts, its task is acknowledged, kill the process, ask for it elsewhere"
-    found = [first["error"], said["error"], len(_acts(work, dying, other))]
-    looked.trials.compare(ONCE, done, [None, None, 1], found)
+    answer = await other.attempt("effects:act", work=work, patience=look.patience)
+    case = "a tool acts, its task is acknowledged, kill the process, ask for it elsewhere"
+    outcome = [first["error"], answer["error"], len(_acts(work, dying, other))]
+    look.trials.compare(ONCE, case, [None, None, 1], outcome)
 
 
-async def _paused(looked: _Looked, paused: Replica, other: Replica, work: str) -> None:
-    """Another takes its work over; then it wakes, and its tool acts, too."""
+async def _paused(look: _Looked, paused: Replica, other: Replica, work: str) -> None:
+    """Let another replica take over the work of a paused one, which wakes up and acts too."""
     waking = paused.send("effects:act", work=work, wait=True)
-    await paused.until(_met("began", work))
+    await paused.until_event(began=work)
     paused.signal(signal.SIGSTOP)
     try:
-        said = await _asked(other, work, looked.patience / 2)
+        answer = await other.attempt("effects:act", work=work, patience=look.patience / 2)
     finally:
         paused.send("effects:go", work=work)
         paused.signal(signal.SIGCONT)
@@ -133,18 +123,18 @@ async def _paused(looked: _Looked, paused: Replica, other: Replica, work: str) -
         await asyncio.wait_for(waking, 10.0)
     except (Failed, TimeoutError):
         pass  # told that it is too late
-    done = "pause a worker before its tool acts, let another do the work, resume the first"
-    if not said["error"]:  # else it is not taken over while its process lives
-        looked.repeated(done, _acts(work, paused, other))
+    case = "pause a worker before its tool acts, let another do the work, resume the first"
+    if not answer["error"]:  # else it is not taken over while its process lives
+        look.repeated(case, _acts(work, paused, other))
     await paused.kill()
 
 
 async def _raising(looked: _Looked, one: Replica, other: Replica, work: str) -> None:
-    await _asked(one, work, looked.patience, fail=True)
-    said = await _asked(other, work, looked.patience)
-    done = "a tool acts and raises, ask for its task again in another replica"
-    if said["error"] is None:
-        looked.repeated(done, _acts(work, one, other))
+    await one.attempt("effects:act", work=work, patience=looked.patience, fail=True)
+    answer = await other.attempt("effects:act", work=work, patience=looked.patience)
+    case = "a tool acts and raises, ask for its task again in another replica"
+    if answer["error"] is None:
+        looked.repeated(case, _acts(work, one, other))
 
 
 WORKLOAD = Workload(
@@ -175,7 +165,7 @@ async def act(
     fail: bool = False,
     step: bool = False,
 ) -> dict[str, Any]:
-    """A task, or a step between two others, whose tool acts."""
+    """Run a task, or a step between two others, whose tool acts."""
 
     async def tool() -> str:
         tell(began=work)
@@ -194,38 +184,30 @@ async def act(
         return None
 
     steps = [("before", nothing), ("act", tool), ("after", nothing)]
-    try:
-        if step:
-            result = await memory.call("run_workflow", work, steps)
-        else:
-            result = await memory.call("run_once", work, tool)
-    except Exception as error:
-        return {"result": None, "error": words(error)}
-    return {"result": result, "error": None}
+    if step:
+        return await outcome(memory.call("run_workflow", work, steps))
+    return await outcome(memory.call("run_once", work, tool))
 
 
 async def keys(memory: Memory, tell: Any, base: str, workflows: bool) -> list[dict[str, Any]]:
-    """No two acts have one key, however alike their names are."""
+    """Check that no two acts have the same key, however alike their names are."""
     trials = Trials()
-    found: dict[str, str] = {}
+    names: dict[str, str] = {}
 
     def acting(name: str) -> Any:
         async def tool() -> None:
             key = await memory.call("effect_key")
-            same = found.setdefault(str(key), name)
+            same = names.setdefault(str(key), name)
             trials.hold(OTHER, same == name and bool(key), f"the keys of {same} and of {name}",
                         "two keys", f"both have {key!r}")  # fmt: skip
 
         return tool
 
-    try:
+    with trials.expecting(OTHER, "run tasks and workflows that ask for their keys", "keys"):
         for tail in ALIKE:
             work = f"{base}-{tail}"
             await memory.call("run_once", work, acting(f"the task {work!r}"))
             if workflows:
-                given = [(name, acting(f"the step {name!r} of {work!r}")) for name in STEPS]
-                await memory.call("run_workflow", work, given)
-    except Exception as error:
-        trials.differ(OTHER, "run tasks and workflows that ask for their keys", "keys",
-                      words(error))  # fmt: skip
+                steps = [(name, acting(f"the step {name!r} of {work!r}")) for name in STEPS]
+                await memory.call("run_workflow", work, steps)
     return trials.plain()

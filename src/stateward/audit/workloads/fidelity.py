@@ -38,21 +38,21 @@ async def conduct(stage: Stage) -> None:
     # Where others' state may be, only ids that no one else uses.
     asked |= {"bare": stage.is_apart, "patience": PATIENCE}
     writers = await stage.fleet.start(WRITERS, fresh=True)
-    written, said = [], []
+    written, checks = [], []
     for who, writer in enumerate(writers):
         answer = await writer.ask("fidelity:write", who=who, **asked)
         written += answer["written"]
-        said.append(answer["trials"])
+        checks.append(answer["trials"])
     for who, writer in enumerate(writers):
         read_by = "another replica" if who == 0 else "the replicas that wrote"
-        said.append(await writer.ask("fidelity:read", written=written, by=read_by, **asked))
+        checks.append(await writer.ask("fidelity:read", written=written, by=read_by, **asked))
     for writer in writers:
         await writer.kill()
     (reader,) = await stage.fleet.start(fresh=True)
     by = "a new process after a kill"
-    said.append(await reader.ask("fidelity:read", written=written, by=by, **asked))
+    checks.append(await reader.ask("fidelity:read", written=written, by=by, **asked))
     await stage.fleet.end(reader)
-    stage.record.fidelity = merged(*said)
+    stage.record.fidelity = merged(*checks)
 
 
 WORKLOAD = Workload("fidelity", "threads", "storing odd values under odd ids", conduct)
@@ -62,7 +62,7 @@ WORKLOAD = Workload("fidelity", "threads", "storing odd values under odd ids", c
 
 
 class StoredSample(NamedTuple):
-    """One thing that is stored: as the messages of a conversation, or as a user's state."""
+    """One sample to store: as the messages of a conversation, or as a user's state."""
 
     number: int
     promise: str
@@ -75,34 +75,34 @@ class StoredSample(NamedTuple):
 
 
 def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSample]:
-    """All of them, in the same order in every replica; what takes long comes last."""
-    found: list[tuple[int, str, str, Odd, Any, Any]] = []
+    """Return all samples in the same order in every replica; those that take long come last."""
+    rows: list[tuple[int, str, str, Odd, Any, Any]] = []
     for odd in odd_values.texts(seed):
         kind = "long texts" if len(odd.value) > 100 else "texts"
-        said = [{"role": "user", "content": odd.value}]
-        found.append((len(odd.value), kind, "", odd, said, {"text": odd.value}))
+        messages = [{"role": "user", "content": odd.value}]
+        rows.append((len(odd.value), kind, "", odd, messages, {"text": odd.value}))
     for odd in odd_values.values(seed):
-        said = [{"role": "user", "content": odd.label, "value": odd.value}]
+        messages = [{"role": "user", "content": odd.label, "value": odd.value}]
         size = len(repr(odd.value))
-        found.append((size, "values", "", odd, said, {"value": odd.value}))
+        rows.append((size, "values", "", odd, messages, {"value": odd.value}))
         if isinstance(odd.value, dict):  # as their own fields, too
             fields = odd._replace(label=f"{odd.label}, as separate fields")
             own = {name: value for name, value in odd.value.items() if name not in NAMED}
-            said = [{"role": "user", "content": odd.label, **own}]
-            found.append((size, "values", "", fields, said, odd.value))
+            messages = [{"role": "user", "content": odd.label, **own}]
+            rows.append((size, "values", "", fields, messages, odd.value))
     for odd in odd_values.ids(f"{base}-id", bare):
-        said = [{"role": "user", "content": odd.label}]
-        found.append((0, "ids", odd.value, odd, said, {"label": odd.label}))
+        messages = [{"role": "user", "content": odd.label}]
+        rows.append((0, "ids", odd.value, odd, messages, {"label": odd.label}))
     whole = Odd("a conversation with tools, images and custom fields", None)
-    found.append((50, "roles and tool calls", "", whole, odd_values.conversation(), None))
+    rows.append((50, "roles and tool calls", "", whole, odd_values.conversation(), None))
     for count in COUNTS:
         many = [{"role": "user", "content": f"{n} of {count}"} for n in range(count)]
         label = Odd(f"{count:,} messages in one append", None)
-        found.append((count * 20, "many messages in one append", "", label, many, None))
-    for number, (size, promise, id, odd, said, value) in enumerate(sorted(found, key=_size)):
+        rows.append((count * 20, "many messages in one append", "", label, many, None))
+    for number, (size, promise, id, odd, messages, value) in enumerate(sorted(rows, key=_size)):
         named = id or f"{base}-{number}"
         kind = f"extreme {promise}" if odd.extreme else promise
-        yield StoredSample(4 * number, kind, odd.label, named, said, None, odd.extreme)
+        yield StoredSample(4 * number, kind, odd.label, named, messages, None, odd.extreme)
         if not users or value is None:
             continue
         # By a put or by an update; what is large, by both.
@@ -117,7 +117,7 @@ def _size(found: tuple[Any, ...]) -> int:
 
 
 class _Time:
-    """What is over when a memory is slow: then there is some left for what was hardly tried."""
+    """Time budget of a slow memory: kinds of values hardly tried yet may exceed it."""
 
     def __init__(self) -> None:
         self._end = time.monotonic() + BUDGET
@@ -138,7 +138,7 @@ def _limit(sample: StoredSample) -> float:
 async def write(
     memory: Memory, tell: Any, who: int, base: str, seed: int, users: bool, bare: bool
 ) -> dict[str, Any]:
-    """Every other one; then each is read by this replica itself."""
+    """Write this replica's share of the samples, and read each of them in this replica."""
     trials, written, left = Trials(), [], _Time()
     for sample in samples(base, seed, users, bare):
         if (sample.number // 4) % WRITERS != who or not left.for_one(sample):
@@ -190,27 +190,27 @@ async def read(
     users: bool,
     bare: bool,
 ) -> list[dict[str, Any]]:
-    trials, known, left = Trials(), set(written), _Time()
+    trials, numbers, left = Trials(), set(written), _Time()
     for sample in samples(base, seed, users, bare):
-        if sample.number in known and left.for_one(sample):
+        if sample.number in numbers and left.for_one(sample):
             await _compare(memory, sample, trials, by)
     return trials.plain()
 
 
 async def _compare(memory: Memory, sample: StoredSample, trials: Trials, by: str) -> None:
-    done = f"{sample.label}, read by {by}"
+    case = f"{sample.label}, read by {by}"
     try:
         if sample.messages is not None:
-            found = await within(memory.load(sample.id), _limit(sample))
-            differs = message_difference(sample.messages, found)
+            stored = await within(memory.load(sample.id), _limit(sample))
+            differs = message_difference(sample.messages, stored)
         else:
             value, _ = await within(memory.get_user(sample.id))
             differs = difference(sample.value, value)
     except Exception as error:
-        trials.differ(sample.promise, done, "what was stored", words(error))
+        trials.differ(sample.promise, case, "what was stored", words(error))
         return
     if differs is None:
-        trials.hold(sample.promise, True, done, "", "")
+        trials.hold(sample.promise, True, case, "", "")
         return
     where, expected, got = differs
-    trials.differ(sample.promise, f"{done}, at {where or 'the value'}", *shown(expected, got))
+    trials.differ(sample.promise, f"{case}, at {where or 'the value'}", *shown(expected, got))

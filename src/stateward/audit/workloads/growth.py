@@ -1,4 +1,4 @@
-"""How much room a turn takes, and what a replica takes."""
+"""Growth: the room that a turn takes in the store, and the memory that a replica takes."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def _a_turn(before: int | None, after: int | None, turns: int) -> float | None:
 
 
 async def _measured(stage: Stage, replica: Replica) -> tuple[Replica, dict[str, Any]]:
-    """What the store says, and a replica to continue with."""
+    """Return a replica to continue with, and the store's description of itself."""
     if not stage.provides("sizes"):
         return replica, {}
-    said: dict[str, Any] = await replica.call("describe")
-    if "journal_mode" not in said.get("settings", {}):
-        return replica, said
+    described: dict[str, Any] = await replica.call("describe")
+    if "journal_mode" not in described.get("settings", {}):
+        return replica, described
     # A file is as large as it will be when the last one has closed it.
     await stage.fleet.end(replica)
     (another,) = await stage.fleet.start(fresh=True)
@@ -115,7 +115,7 @@ async def lengthen(memory: Memory, tell: Any, thread: str, messages: int) -> Non
 
 
 async def update(memory: Memory, tell: Any, user: str, count: int) -> None:
-    """Nothing gets larger by it."""
+    """Update a user's state this many times without changing its size."""
     for number in range(count):
         value = {"number": number % 10, "text": f"{number:04}" * (DOCUMENT // 4)}
         await memory.call("update_user", user, lambda _, value=value: value)
@@ -123,16 +123,16 @@ async def update(memory: Memory, tell: Any, user: str, count: int) -> None:
 
 async def written(memory: Memory, tell: Any) -> int | None:
     """Bytes that this process has handed to the system so far, where that is known."""
-    said = _told_of_itself("io")
-    if said is None:
+    counters = _told_of_itself("io")
+    if counters is None:
         return None
-    return int(dict(line.split(": ") for line in said.splitlines())["wchar"])
+    return int(dict(line.split(": ") for line in counters.splitlines())["wchar"])
 
 
 async def resident(memory: Memory, tell: Any) -> int | None:
     """Bytes of memory that this process takes, where that is known."""
-    said = _told_of_itself("statm")
-    return None if said is None else int(said.split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    counters = _told_of_itself("statm")
+    return None if counters is None else int(counters.split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _told_of_itself(name: str) -> str | None:

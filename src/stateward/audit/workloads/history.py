@@ -19,17 +19,17 @@ AT_ONCE = 100  # messages a call, when a history is made
 async def conduct(stage: Stage) -> None:
     (replica,) = await stage.fleet.start()
     (thread,) = stage.names("long", 1)
-    found, there = [], 0
+    lengths, stored = [], 0
     for length in stage.sizes.history:
         stage.say(f"a history of {length:,} messages")
-        said = await replica.ask(
-            "history:lengthen", thread=thread, there=there, length=length, patience=600.0
+        counts = await replica.ask(
+            "history:lengthen", thread=thread, there=stored, length=length, patience=600.0
         )
-        there = length
-        took = LogHistogram(said)
-        found.append(Length(length, took.ms(0.5), took.ms(0.95), took.ms(0.99)))
+        stored = length
+        took = LogHistogram(counts)
+        lengths.append(Length(length, took.ms(0.5), took.ms(0.95), took.ms(0.99)))
     await stage.fleet.end(replica)
-    stage.record.lengths = found
+    stage.record.lengths = lengths
 
 
 WORKLOAD = Workload("history", "threads", "lengthening a conversation", conduct)

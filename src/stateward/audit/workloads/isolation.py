@@ -1,4 +1,4 @@
-"""Many people at the same time in every replica: no one gets another's state, also after errors."""
+"""Isolation of many concurrent users: no one gets another's state, also after errors."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ async def conduct(stage: Stage) -> None:
     replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
     parts = [part for part in ("users", "tasks", "workflows", "locks") if stage.provides(part)]
     people = stage.names("person", PEOPLE * len(replicas))
-    said = await stage.at_once(
+    checks = await stage.at_once(
         replicas, "isolation:crowd", people=people, users="users" in parts, patience=120.0
     )
     (one,) = stage.names("anything", 1)
-    said.append(await replicas[0].ask("isolation:kinds", id=one, parts=parts, patience=120.0))
+    checks.append(await replicas[0].ask("isolation:kinds", id=one, parts=parts, patience=120.0))
     unknown, failing = stage.names("nobody", 6), stage.names("erring", 3)
-    said.append(await replicas[1].ask("isolation:defaults", ids=unknown, users="users" in parts))
-    said.append(await replicas[1].ask("isolation:errors", ids=failing, users="users" in parts))
+    checks.append(await replicas[1].ask("isolation:defaults", ids=unknown, users="users" in parts))
+    checks.append(await replicas[1].ask("isolation:errors", ids=failing, users="users" in parts))
     changed = stage.tenant()
     if changed is not None:
-        said.append(await _two_tenants(stage, replicas[0], changed, parts))
+        checks.append(await _two_tenants(stage, replicas[0], changed, parts))
     await stage.fleet.end(*replicas)
-    stage.record.isolation = merged(*said)
+    stage.record.isolation = merged(*checks)
 
 
 async def _two_tenants(
     stage: Stage, one: Replica, changed: dict[str, Any], parts: list[str]
 ) -> list[dict[str, Any]]:
-    """The same ids for two of them, of whom one is removed in the end."""
+    """Use the same ids for two tenants, and remove one of them in the end."""
     (other,) = await stage.fleet.start(fresh=True, **changed)
     (id,) = stage.names("of-a-tenant", 1)
     both = {"one": one, "other": other}
     for name, replica in both.items():
         await replica.ask("isolation:settle", id=id, name=name, parts=parts)
-    said = []
+    checks = []
     for name, replica in both.items():
         asked: dict[str, Any] = {"id": id, "name": name, "parts": parts}
-        said += await replica.ask("isolation:at_home", done="two tenants use one id", **asked)
+        checks += await replica.ask("isolation:at_home", done="two tenants use one id", **asked)
     await other.call("clean")
     asked = {"id": id, "name": "one", "parts": parts}
-    said += await one.ask("isolation:at_home", done="remove another tenant", **asked)
+    checks += await one.ask("isolation:at_home", done="remove another tenant", **asked)
     await stage.fleet.end(other)
-    return said
+    return checks
 
 
 WORKLOAD = Workload("isolation", "threads", "serving many users concurrently", conduct)
@@ -81,12 +81,12 @@ async def _person(
             if users:
                 await within(memory.put_user(person, {"owner": person, "number": number}))
                 value, _ = await within(memory.get_user(person))
-                done = f"put the state of one of {len(people)} concurrent users, get it"
+                case = f"put the state of one of {len(people)} concurrent users, get it"
                 own = value.get("owner", person) == person
-                trials.hold("a user's own state", own, done, "their own", f"{value}")
+                trials.hold("a user's own state", own, case, "their own", f"{value}")
                 if own:
                     expected = {"owner": person, "number": number}
-                    trials.compare(WHOLE, done, expected, value)
+                    trials.compare(WHOLE, case, expected, value)
                 others, _ = await within(memory.get_user(other))
                 owner = others.get("owner", other)
                 trials.compare("a user's own state", "get another's state", other, owner)
@@ -95,24 +95,24 @@ async def _person(
             there = contents(await within(memory.load(person, 3)))
             first = max(0, number - 2)
             expected_texts = [f"{person} {n}" for n in range(first, number + 1)]
-            done = f"append to one of {len(people)} concurrent conversations, load it"
-            if trials.compare("a conversation's own messages", done, [], _foreign(there, person)):
-                trials.compare(WHOLE, done, expected_texts, there)
+            case = f"append to one of {len(people)} concurrent conversations, load it"
+            if trials.compare("a conversation's own messages", case, [], _foreign(there, person)):
+                trials.compare(WHOLE, case, expected_texts, there)
             wrong = _foreign(contents(await within(memory.load(other, 3))), other)
-            done = "load another conversation at the same time"
-            trials.compare("a conversation's own messages", done, [], wrong)
+            case = "load another conversation at the same time"
+            trials.compare("a conversation's own messages", case, [], wrong)
         except Exception as error:
             # A memory that is busy may say so; one that always does fails other questions.
             trials.refuse("a conversation's own messages", "busy", error)
 
 
 def _foreign(texts: list[str], person: str) -> list[str]:
-    """What someone else has said."""
+    """Return the texts of other people."""
     return [text for text in texts if not text.startswith(f"{person} ")]
 
 
 async def defaults(memory: Memory, tell: Any, ids: list[str], users: bool) -> list[dict[str, Any]]:
-    """What is not there yet is given to everybody again."""
+    """Change the default values of one caller, and look at those of others."""
     trials = Trials()
     promise = "default values"
     for one, other in pairwise(ids):
@@ -122,15 +122,15 @@ async def defaults(memory: Memory, tell: Any, ids: list[str], users: bool) -> li
             first["leaked"] = one
             for id in (one, other):
                 again, _ = await within(memory.get_user(id))
-                done = "get a user that does not exist, change the result, get another one"
-                trials.compare(promise, done, before, again)
+                case = "get a user that does not exist, change the result, get another one"
+                trials.compare(promise, case, before, again)
         raw = await within(memory.call("load", one, None))
         if isinstance(raw, list):
             raw.append({"role": "user", "content": "leaked"})
         for id in (one, other):
             there = contents(await within(memory.load(id)))
-            done = "load a conversation that does not exist, change the result, load another"
-            trials.compare(promise, done, [], there)
+            case = "load a conversation that does not exist, change the result, load another"
+            trials.compare(promise, case, [], there)
     return trials.plain()
 
 
@@ -144,7 +144,7 @@ async def settle(memory: Memory, tell: Any, id: str, name: str, parts: list[str]
 
 
 async def _worked(memory: Memory, id: str, name: str, parts: list[str]) -> list[Any]:
-    """What a task gives, which the first of a tenant to ask decides."""
+    """Return the result of a task, which the first caller of a tenant decides."""
 
     async def function() -> str:
         return name
@@ -156,7 +156,7 @@ async def at_home(
     memory: Memory, tell: Any, id: str, name: str, parts: list[str], done: str
 ) -> list[dict[str, Any]]:
     trials, promise = Trials(), "separate tenants"
-    try:
+    with trials.expecting(promise, done, "its own data"):
         there = contents(await within(memory.load(id)))
         trials.compare(promise, f"{done}: messages", [f"{name} 0", f"{name} 1"], there)
         if "users" in parts:
@@ -164,67 +164,61 @@ async def at_home(
             trials.compare(promise, f"{done}: a user's state", {"tenant": name}, value)
         result = await _worked(memory, id, f"{name}, again", parts)
         trials.compare(promise, f"{done}: the result of a task", [name] * len(result), result)
-    except Exception as error:
-        trials.differ(promise, done, "its own data", words(error))
     return trials.plain()
 
 
 class _Odd:
-    """What no store can take."""
+    """Value that no store can serialise."""
 
 
 async def errors(memory: Memory, tell: Any, ids: list[str], users: bool) -> list[dict[str, Any]]:
-    """A call that fails leaves nothing, and the next one works."""
+    """Check that a failing call leaves nothing, and that the next one works."""
     trials = Trials()
     thread, half, user = ids
     for number in range(3):
-        for given, place in (
+        for messages, place in (
             ([{"role": "user", "content": _Odd()}], thread),
             ([message("user", "good"), {"role": "user", "content": _Odd()}], half),
         ):
             failed = ""
             try:
-                await within(memory.append(place, given, f"odd/{number}"))
+                await within(memory.append(place, messages, f"odd/{number}"))
             except Exception as error:
                 failed = words(error)
             if failed:
-                done = f"append {len(given)} messages of which one cannot be stored ({failed})"
-                await _loads(memory, trials, place, done, [])
-        done = "append after an append that failed"
+                case = f"append {len(messages)} messages of which one cannot be stored ({failed})"
+                await _loads(memory, trials, place, case, [])
+        case = "append after an append that failed"
         try:
             await within(memory.append(user, [message("user", f"{number}")], f"{number}"))
         except Exception as error:
-            trials.differ("after an error", done, "stored", words(error))
+            trials.differ("after an error", case, "stored", words(error))
             continue
-        await _loads(memory, trials, user, done, [f"{n}" for n in range(number + 1)])
+        await _loads(memory, trials, user, case, [f"{n}" for n in range(number + 1)])
         if users:
-            done = "put a user's state after a put that failed"
+            case = "put a user's state after a put that failed"
             try:
                 await within(memory.put_user(user, {"value": _Odd()}))
             except Exception as error:
                 tell(refused=words(error))
-            try:
+            with trials.expecting("after an error", case, "stored"):
                 await within(memory.put_user(user, {"number": number}))
                 value, _ = await within(memory.get_user(user))
-                trials.compare("after an error", done, {"number": number}, value)
-            except Exception as error:
-                trials.differ("after an error", done, "stored", words(error))
+                trials.compare("after an error", case, {"number": number}, value)
     return trials.plain()
 
 
 async def _loads(
-    memory: Memory, trials: Trials, thread: str, done: str, expected: list[str]
+    memory: Memory, trials: Trials, thread: str, case: str, expected: list[str]
 ) -> None:
-    try:
+    with trials.expecting("after an error", case, f"{expected}"):
         trials.compare(
-            "after an error", done, expected, contents(await within(memory.load(thread)))
+            "after an error", case, expected, contents(await within(memory.load(thread)))
         )
-    except Exception as error:
-        trials.differ("after an error", done, f"{expected}", words(error))
 
 
 async def kinds(memory: Memory, tell: Any, id: str, parts: list[str]) -> list[dict[str, Any]]:
-    """A conversation, a user, a task, a workflow and a lock may have one id."""
+    """Check that a conversation, a user, a task, a workflow and a lock may share an id."""
     trials = Trials()
     promise = "same id for several kinds"
 
@@ -235,15 +229,15 @@ async def kinds(memory: Memory, tell: Any, id: str, parts: list[str]) -> list[di
         return "step"
 
     async def all_of_them() -> dict[str, Any]:
-        found: dict[str, Any] = {"conversation": contents(await within(memory.load(id)))}
+        stored: dict[str, Any] = {"conversation": contents(await within(memory.load(id)))}
         if "users" in parts:
-            found["user"] = (await within(memory.get_user(id)))[0]
+            stored["user"] = (await within(memory.get_user(id)))[0]
         if "tasks" in parts:
-            found["task"] = await within(memory.call("run_once", id, effect))
-        return found
+            stored["task"] = await within(memory.call("run_once", id, effect))
+        return stored
 
     expected: dict[str, Any] = {"conversation": ["hello"]}
-    try:
+    with trials.expecting(promise, "use one id for everything", "each is separate"):
         if "users" in parts:
             await within(memory.put_user(id, {"a": 1}))
             expected["user"] = {"a": 1}
@@ -255,10 +249,8 @@ async def kinds(memory: Memory, tell: Any, id: str, parts: list[str]) -> list[di
             await within(memory.call("run_workflow", id, [("step", step)]), 30.0)
         if "locks" in parts:
             async with asyncio.timeout(30.0), memory.lock(id, 5.0):
-                done = "hold the lock of a conversation whose id a user and a task also have"
-                trials.compare(promise, done, expected, await all_of_them())
-        done = "use one id for a conversation, a user, a task, etc."
-        trials.compare(promise, done, expected, await all_of_them())
-    except Exception as error:
-        trials.differ(promise, "use one id for everything", "each is separate", words(error))
+                case = "hold the lock of a conversation whose id a user and a task also have"
+                trials.compare(promise, case, expected, await all_of_them())
+        case = "use one id for a conversation, a user, a task, etc."
+        trials.compare(promise, case, expected, await all_of_them())
     return trials.plain()

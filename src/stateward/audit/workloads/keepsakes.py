@@ -9,7 +9,7 @@ from typing import Any
 
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import contents, message
-from stateward.audit.workloads.trials import Trials, merged, within, words
+from stateward.audit.workloads.trials import Trials, merged, within
 from stateward.audit.workloads.workload import Stage, Workload
 
 TURNS = 4
@@ -48,9 +48,9 @@ async def look_again(stage: Stage) -> None:
         await asyncio.sleep(left)
     age = time.monotonic() - begun
     (reader,) = await stage.fleet.start(fresh=True)
-    said = await reader.ask("keepsakes:read", base=base, parts=parts, age=round(age))
+    checks = await reader.ask("keepsakes:read", base=base, parts=parts, age=round(age))
     await stage.fleet.end(reader)
-    stage.record.lasting = merged(said)
+    stage.record.lasting = merged(checks)
 
 
 BEGIN = Workload("keepsakes", "threads", "storing state to check later", put_away)
@@ -79,7 +79,7 @@ async def write(memory: Memory, tell: Any, base: str, parts: list[str]) -> None:
 
 
 async def crowd(memory: Memory, tell: Any, base: str, parts: list[str]) -> None:
-    """Many others: a memory that keeps only the newest shows it."""
+    """Write for many others, which a memory that keeps only the newest does not survive."""
     end = time.monotonic() + BUDGET
     for number in range(OTHERS):
         other = f"{base}-{number}"
@@ -111,9 +111,9 @@ async def read(
     after = f"after {age} s"
 
     async def conversation() -> None:
-        there = contents(await within(memory.load(base)))
+        texts = contents(await within(memory.load(base)))
         expected = [each["content"] for number in range(TURNS) for each in _turn(number)]
-        trials.compare("conversations", f"load a conversation {after}", expected, there)
+        trials.compare("conversations", f"load a conversation {after}", expected, texts)
 
     async def user() -> None:
         value, _ = await within(memory.get_user(base))
@@ -123,29 +123,27 @@ async def read(
     async def task() -> None:
         counted = _Counted("again")
         result = await within(memory.call("run_once", base, counted.run), 30.0)
-        done = f"run a finished task again {after}"
-        trials.compare("tasks", done, ["kept", 0], [result, counted.ran])
+        case = f"run a finished task again {after}"
+        trials.compare("tasks", case, ["kept", 0], [result, counted.ran])
 
     async def workflow() -> None:
         steps = {name: _Counted(name) for name in ("first", "second")}
-        given = [(name, counted.run) for name, counted in steps.items()]
-        await within(memory.call("run_workflow", base, given), 30.0)
+        functions = [(name, counted.run) for name, counted in steps.items()]
+        await within(memory.call("run_workflow", base, functions), 30.0)
         ran = [name for name, counted in steps.items() if counted.ran]
         trials.compare("workflows", f"drive a finished workflow {after}", [], ran)
 
     async def key() -> None:
         for number in range(TURNS):
             await within(memory.append(base, _turn(number), f"kept/{number}"))
-        there = Counter(contents(await within(memory.load(base))))
-        counts = [there[f"kept {number}"] for number in range(TURNS)]
+        texts = Counter(contents(await within(memory.load(base))))
+        counts = [texts[f"kept {number}"] for number in range(TURNS)]
         trials.compare("keys", f"deliver turns again {after}", [1] * TURNS, counts)
 
     looks = {"users": user, "tasks": task, "workflows": workflow, "keys": key}
     for name, look in {"conversations": conversation, **looks}.items():
         if name != "conversations" and name not in parts:
             continue
-        try:
+        with trials.expecting(name, f"read {after}", "what was stored"):
             await look()
-        except Exception as error:
-            trials.differ(name, f"read {after}", "what was stored", words(error))
     return trials.plain()

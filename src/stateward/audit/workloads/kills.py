@@ -8,15 +8,15 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
-from stateward.audit.plurals import plural
 from stateward.audit.record import Check
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload
+from stateward.pages.words import plural
 
 WRITERS = 3  # concurrent ones in the process that is killed
-THREADS = 2  # that they write to
+THREADS = 2  # conversations to write to
 PATIENCE = 30.0  # seconds for the first turns to be acknowledged
 REFUSALS = 50  # errors on end: it takes no turn any more
 RACED = ("acknowledged turns", "whole turns", "data stays readable", "redelivery after a kill")
@@ -24,7 +24,7 @@ NO_KILL = "the same without a kill"
 
 
 async def conduct(stage: Stage) -> None:
-    """If something is lost, then again without a kill: what is lost then is lost in a race.
+    """Kill replicas; if something is lost, repeat without a kill to see if a race lost it.
 
     So that it is not counted here, one writes at a time in that case.
     """
@@ -40,13 +40,13 @@ async def conduct(stage: Stage) -> None:
 
 
 async def _series(stage: Stage, what: str, writers: int, *, kill: bool) -> list[Check]:
-    """Process after process that writes, each looked at when it has ended, killed or not."""
+    """Run one writing process after another, and look at what each left, killed or not."""
     threads, (user, counted, task) = stage.names(what, THREADS), stage.names(f"{what}-state", 3)
     chance = random.Random(stage.record.seed)
     parts = [part for part in ("users", "tasks", "keys") if stage.provides(part)]
     replicas = await stage.fleet.start(stage.sizes.kills, fresh=True)
     (reader,) = await stage.fleet.start()
-    said, acknowledged, updates = [], list[str](), [0, 0]
+    checks, acknowledged, updates = [], list[str](), [0, 0]
     for number, writer in enumerate(replicas):
         going = {"threads": threads, "user": user, "counted": counted, "task": f"{task}-{number}"}
         writing = writer.send(
@@ -64,16 +64,18 @@ async def _series(stage: Stage, what: str, writers: int, *, kill: bool) -> list[
                 await writing
             await stage.fleet.end(writer)
         begun = [each["begun"] for each in writer.events if "begun" in each]
-        known = [each["acknowledged"] for each in writer.events if "acknowledged" in each]
-        acknowledged += known
+        acknowledged_now = [
+            each["acknowledged"] for each in writer.events if "acknowledged" in each
+        ]
+        acknowledged += acknowledged_now
         updates[0] += _last(writer, "updated")
         updates[1] += 1 + sum(each.get("failed") == "put" for each in writer.events)
-        said += [
+        checks += [
             trials.plain(),
             await reader.ask(
                 "kills:look",
                 acknowledged=acknowledged,
-                unknown=[name for name in begun if name not in known],
+                unknown=[name for name in begun if name not in acknowledged_now],
                 wrote=_last(writer, "wrote"),
                 number=number,
                 updates=updates,
@@ -84,11 +86,14 @@ async def _series(stage: Stage, what: str, writers: int, *, kill: bool) -> list[
             ),
         ]
     await stage.fleet.end(reader)
-    return merged(*said)
+    return merged(*checks)
 
 
 async def _until_some_are_stored(writer: Replica, number: int, trials: Trials) -> None:
-    """A few turns, or one if it is slow. A memory that takes none any more has failed."""
+    """Wait for a few turns, or for one if the memory is slow; refusals end the wait as well.
+
+    A memory that stores no turn at all any more has failed.
+    """
     wanted = 4 + 2 * number
 
     def are_enough(events: list[dict[str, Any]]) -> bool:
@@ -105,8 +110,8 @@ async def _until_some_are_stored(writer: Replica, number: int, trials: Trials) -
         raise Failed(f"no turn was stored within {PATIENCE:g} s")
     if not number:
         raise Failed(f"no turn could be stored: {refusals[0]}")
-    said = f"kill {plural(number, 'process', 'processes')} while they write, append in a new one"
-    trials.differ("data stays readable", said, "stored", refusals[0])
+    case = f"kill {plural(number, 'process', 'processes')} while they write, append in a new one"
+    trials.differ("data stays readable", case, "stored", refusals[0])
 
 
 def _refusals(events: list[dict[str, Any]]) -> list[str]:
@@ -124,7 +129,7 @@ WORKLOAD = Workload("kills", "threads", "killing processes while they write", co
 
 
 def turn(name: str) -> list[dict[str, Any]]:
-    """Of one to eight messages, some of them long: a name says which."""
+    """Return a turn of one to eight messages, some of them long, chosen by the name."""
     chance = random.Random(name)
     count = chance.randint(1, 8)
     sizes = [chance.choice((50, 400, 20_000)) for _ in range(count)]
@@ -148,7 +153,7 @@ async def go_on(
     parts: list[str],
     writers: int,
 ) -> None:
-    """Write, and say what was acknowledged, until killed or told to end."""
+    """Write, and report each acknowledgement, until killed or called to end."""
     _ended.clear()
 
     async def append(who: int) -> None:
@@ -237,20 +242,20 @@ async def look(
 
 async def _stored(memory: Memory, trials: Trials, thread: str) -> list[str] | None:
     try:
-        found = await within(memory.load(thread), 60.0)
-        for each in found:
+        messages = await within(memory.load(thread), 60.0)
+        for each in messages:
             part = str(each.get("content")).partition(" ")[2].partition("/")[0]
             text = each.get("text")
             if not isinstance(text, str) or text.replace(part, "") or not text:
-                said = "kill a process while it writes, load the conversation"
-                trials.differ("data stays readable", said, "whole messages", repr(each)[:200])
+                case = "kill a process while it writes, load the conversation"
+                trials.differ("data stays readable", case, "whole messages", repr(each)[:200])
                 return None
     except Exception as error:
-        said = "kill a process while it writes, load the conversation"
-        trials.differ("data stays readable", said, "the conversation", words(error))
+        case = "kill a process while it writes, load the conversation"
+        trials.differ("data stays readable", case, "the conversation", words(error))
         return None
     trials.hold("data stays readable", True, "", "", "")
-    return [str(each.get("content")) for each in found]
+    return [str(each.get("content")) for each in messages]
 
 
 async def _conversation(
@@ -261,50 +266,50 @@ async def _conversation(
     unknown: list[str],
     keys: bool,
 ) -> None:
-    there = await _stored(memory, trials, thread)
-    if there is None:
+    texts = await _stored(memory, trials, thread)
+    if texts is None:
         return
-    known = set(acknowledged)
-    for name, good, found in _turns(there, [*acknowledged, *unknown]):
-        if name in known:
-            said = f"append {len(turn(name))} messages, acknowledged, then kill the process"
-            trials.hold("acknowledged turns", good, said, "all of them, once", found)
+    confirmed = set(acknowledged)
+    for name, good, present in _turns(texts, [*acknowledged, *unknown]):
+        if name in confirmed:
+            case = f"append {len(turn(name))} messages, acknowledged, then kill the process"
+            trials.hold("acknowledged turns", good, case, "all of them, once", present)
         else:
-            said = f"kill a process while it appends {len(turn(name))} messages"
-            good = good or found == NONE
-            trials.hold("whole turns", good, said, "all of them, or none", found)
+            case = f"kill a process while it appends {len(turn(name))} messages"
+            good = good or present == NONE
+            trials.hold("whole turns", good, case, "all of them, or none", present)
     if not keys:
         return
-    for name in unknown:  # as whoever got no answer does
+    for name in unknown:  # like a client that got no answer
         try:
             await within(memory.append(thread, turn(name), name))
         except Exception as error:
-            said = "redeliver a turn that a killed process had started to append"
-            trials.differ("redelivery after a kill", said, "stored", words(error))
-    there = await _stored(memory, trials, thread)
-    for _, good, found in _turns(there or [], unknown):
-        said = "kill a process while it appends a turn, redeliver the turn with the same key"
-        trials.hold("redelivery after a kill", good, said, "all of it, once", found)
+            case = "redeliver a turn that a killed process had started to append"
+            trials.differ("redelivery after a kill", case, "stored", words(error))
+    texts = await _stored(memory, trials, thread)
+    for _, good, present in _turns(texts or [], unknown):
+        case = "kill a process while it appends a turn, redeliver the turn with the same key"
+        trials.hold("redelivery after a kill", good, case, "all of it, once", present)
 
 
 NONE = "none of them"
 
 
-def _turns(there: list[str], names: list[str]) -> list[tuple[str, bool, str]]:
-    """Of each turn whether it is there as it should be, and what is there of it."""
+def _turns(texts: list[str], names: list[str]) -> list[tuple[str, bool, str]]:
+    """Return for each turn its name, whether it is stored correctly, and what is stored of it."""
     places: dict[str, list[int]] = {}
-    for place, content in enumerate(there):
+    for place, content in enumerate(texts):
         places.setdefault(content.partition(" ")[0], []).append(place)
-    found = []
+    states = []
     for name in names:
         whole = [message["content"] for message in turn(name)]
         at = places.get(name, [])
-        got = [there[place] for place in at]
+        got = [texts[place] for place in at]
         good = got == whole and at == list(range(at[0], at[0] + len(at)))
         counts = Counter(got)
         short = f"{len(counts)} of {len(whole)} messages, {len(got)} in all"
-        found.append((name, good, NONE if not got else short))
-    return found
+        states.append((name, good, NONE if not got else short))
+    return states
 
 
 async def _documents(
@@ -321,19 +326,19 @@ async def _documents(
         value, _ = await within(memory.get_user(user))
         total, _ = await within(memory.get_user(counted))
     except Exception as error:
-        said = "kill a process while it writes a user's state, read the state"
-        trials.differ("data stays readable", said, "the state", words(error))
+        case = "kill a process while it writes a user's state, read the state"
+        trials.differ("data stays readable", case, "the state", words(error))
         return
     if wrote:
-        said = f"put {{'round': {number}, 'number': {wrote}}}, acknowledged, then kill the process"
+        case = f"put {{'round': {number}, 'number': {wrote}}}, acknowledged, then kill the process"
         got = value.get("number", -1) if value.get("round") == number else -1
         good = isinstance(got, int) and got >= wrote
-        trials.hold(promise, good, said, f"number {wrote}, or a later one", f"{value}")
+        trials.hold(promise, good, case, f"number {wrote}, or a later one", f"{value}")
     least, most = updates[0], sum(updates)
     count = total.get("count", 0)
     good = isinstance(count, int) and least <= count <= most
-    said = f"add one {least} times, acknowledged, in processes that are killed"
-    trials.hold(promise, good, said, f"{least} to {most}", f"{count}")
+    case = f"add one {least} times, acknowledged, in processes that are killed"
+    trials.hold(promise, good, case, f"{least} to {most}", f"{count}")
 
 
 async def _tasks(memory: Memory, trials: Trials, task: str, done: int) -> None:
@@ -344,11 +349,11 @@ async def _tasks(memory: Memory, trials: Trials, task: str, done: int) -> None:
             ran.append(1)
             return "again"
 
-        said = "run a task, acknowledged, kill the process, ask for it elsewhere"
+        case = "run a task, acknowledged, kill the process, ask for it elsewhere"
         try:
             result = await within(memory.call("run_once", f"{task}-{number}", function), 30.0)
         except Exception as error:
-            trials.differ("completed tasks", said, "its result", words(error))
+            trials.differ("completed tasks", case, "its result", words(error))
             continue
         expected = [f"{number}", 0]
-        trials.compare("completed tasks", said, expected, [result, len(ran)])
+        trials.compare("completed tasks", case, expected, [result, len(ran)])

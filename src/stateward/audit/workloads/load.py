@@ -14,12 +14,12 @@ from contextlib import suppress
 from typing import Any
 
 from stateward.audit.histogram import Heartbeat, LogHistogram
-from stateward.audit.plurals import plural
 from stateward.audit.record import Level
 from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import turn
 from stateward.audit.workloads.workload import Stage, Workload
+from stateward.pages.words import plural
 
 LOOKUPS = 0.8  # of all calls; the others append a turn
 LAST = 20
@@ -31,7 +31,7 @@ CALM = 5.0  # ms of lag; a generator that lags more proves nothing, so the load 
 
 async def conduct(stage: Stage) -> None:
     replicas = await stage.fleet.start(stage.sizes.replicas)
-    found = []
+    levels = []
     for conversations in stage.sizes.conversations:
         many = plural(conversations, "concurrent conversation")
         stage.say(many)
@@ -44,13 +44,13 @@ async def conduct(stage: Stage) -> None:
             stage.say(f"{many}, again: this machine was busy")
             await calm()
             tried.append(await _level(stage, replicas, threads, len(tried)))
-        found.append(min(tried, key=lambda level: level.lag))
+        levels.append(min(tried, key=lambda level: level.lag))
     await stage.fleet.end(*replicas)
-    stage.record.levels = found
+    stage.record.levels = levels
 
 
 async def calm() -> None:
-    """Wait for a moment in which this machine is not busy with something else; not for ever."""
+    """Wait a limited time for a moment in which this machine is not busy otherwise."""
     for _ in range(WAITS):
         with Heartbeat() as heart:
             await asyncio.sleep(0.5)
@@ -61,8 +61,8 @@ async def calm() -> None:
 async def _level(stage: Stage, replicas: list[Replica], threads: list[str], again: int) -> Level:
     # One conversation does not ask as often as a hundred do.
     rate = min(stage.sizes.rate, 10.0 * len(threads))
-    said = await loaded(stage, replicas, threads, rate, again)
-    return merged(len(threads), stage.sizes.duration, said)
+    measured = await loaded(stage, replicas, threads, rate, again)
+    return merged(len(threads), stage.sizes.duration, measured)
 
 
 async def loaded(
@@ -73,9 +73,9 @@ async def loaded(
     again: int,
     joining: Sequence[Replica] = (),
 ) -> list[dict[str, Any]]:
-    """What each measured: at this rate all together, and those that join in half-way too."""
+    """Return what each replica measured under this total rate, those that join half-way too."""
     seconds, begin = stage.sizes.duration, time.monotonic() + 0.3
-    said: list[dict[str, Any]] = await asyncio.gather(
+    measured: list[dict[str, Any]] = await asyncio.gather(
         *(
             replica.ask(
                 "load:run",
@@ -90,17 +90,17 @@ async def loaded(
             for number, replica in enumerate((*replicas, *joining))
         )
     )
-    return said
+    return measured
 
 
-def merged(conversations: int, seconds: float, said: list[dict[str, Any]]) -> Level:
+def merged(conversations: int, seconds: float, reports: list[dict[str, Any]]) -> Level:
     """The measurements of all replicas as one."""
     by_second: dict[int, LogHistogram] = {}
     errors: Counter[str] = Counter()
     failed: Counter[int] = Counter()
     intended: Counter[int] = Counter()
     lag = LogHistogram()
-    for each in said:
+    for each in reports:
         for second, counts in each["lookups"].items():
             by_second.setdefault(int(second), LogHistogram()).merge(LogHistogram(counts))
         errors.update(each["errors"])
@@ -113,7 +113,7 @@ def merged(conversations: int, seconds: float, said: list[dict[str, Any]]) -> Le
         for third in range(THIRDS)
     ]
     calls = sum(intended.values())
-    late = max(each["finished"] for each in said)
+    late = max(each["finished"] for each in reports)
     moments = _moments(by_second, intended, failed)
     return Level(
         conversations=conversations,
@@ -135,15 +135,15 @@ def merged(conversations: int, seconds: float, said: list[dict[str, Any]]) -> Le
 def _moments(
     by_tenth: dict[int, LogHistogram], intended: Counter[int], failed: Counter[int]
 ) -> list[tuple[float, float, float, float, float, float, int]]:
-    """By second; what was measured is kept by tenths of one."""
-    found = []
+    """Return the figures by second, from measurements by tenths of a second."""
+    moments = []
     for second in sorted({tenth // 10 for tenth in intended}):
         tenths = range(second * 10, second * 10 + 10)
         whole = together(by_tenth[t] for t in tenths if t in by_tenth)
         meant, lost = sum(intended[t] for t in tenths), sum(failed[t] for t in tenths)
         p50, p95, p99 = whole.ms(0.5), whole.ms(0.95), whole.ms(0.99)
-        found.append((float(second), p50, p95, p99, float(meant), float(meant - lost), lost))
-    return found
+        moments.append((float(second), p50, p95, p99, float(meant), float(meant - lost), lost))
+    return moments
 
 
 def together(histograms: Iterable[LogHistogram]) -> LogHistogram:
@@ -168,12 +168,12 @@ async def prepare(memory: Memory, tell: Any, threads: list[str]) -> None:
 
 async def warm(memory: Memory, tell: Any, threads: list[str]) -> None:
     for thread in threads:
-        with suppress(Exception):  # what fails here fails under load too, and is counted there
+        with suppress(Exception):  # a failure here is counted under load too
             await memory.load(thread, LAST)
 
 
 class _Meter:
-    """What one replica measured, by tenths of a second of the intended start."""
+    """Measurements of one replica, by tenths of a second of the intended start."""
 
     def __init__(self) -> None:
         self.lookups: dict[int, LogHistogram] = {}
@@ -194,7 +194,7 @@ async def run(
     seed: int,
     start: float = 0.0,
 ) -> dict[str, Any]:
-    """From `begin` + `start` until `begin` + `seconds`."""
+    """Make calls from `begin` + `start` until `begin` + `seconds`."""
     meter, chance = _Meter(), random.Random(seed)
     under_way: set[asyncio.Task[None]] = set()
     at, number = start + chance.expovariate(rate), 0
@@ -246,10 +246,10 @@ async def _call(
         hung = isinstance(error, asyncio.CancelledError)
         meter.errors["TimeoutError" if hung else type(error).__name__] += 1
         meter.failed[tenth] += 1
-        lookup = False  # how soon a call fails is not how fast a lookup is
-    done = time.monotonic() - begin
-    meter.finished = max(meter.finished, done)
+        lookup = False  # the time of a failure is not a lookup's
+    case = time.monotonic() - begin
+    meter.finished = max(meter.finished, case)
     if lookup:
-        meter.lookups.setdefault(tenth, LogHistogram()).add(done - at)
+        meter.lookups.setdefault(tenth, LogHistogram()).add(case - at)
         if meter.first.total < FIRST:
-            meter.first.add(done - at)
+            meter.first.add(case - at)

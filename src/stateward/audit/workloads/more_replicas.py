@@ -1,4 +1,4 @@
-"""As auto-scaling does it: half-way through a load, as many replicas again join in."""
+"""Doubling of the replicas half-way through a load, as auto-scaling does it."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ async def _doubled(
     stage: Stage, warm_ones: list[Replica], threads: list[str], again: int
 ) -> Doubling:
     joining = await stage.fleet.start(len(warm_ones), fresh=True)
-    said = await loaded(stage, warm_ones, threads, stage.sizes.rate / 2, again, joining)
+    measured = await loaded(stage, warm_ones, threads, stage.sizes.rate / 2, again, joining)
     await stage.fleet.end(*joining)
     half = int(stage.sizes.duration / 2 * 10)
     warm = together(
         LogHistogram(counts)
-        for each in said[: len(warm_ones)]
+        for each in measured[: len(warm_ones)]
         for tenth, counts in each["lookups"].items()
         if int(tenth) >= half
     )
-    cold = together(LogHistogram(each["first"]) for each in said[len(warm_ones) :])
+    cold = together(LogHistogram(each["first"]) for each in measured[len(warm_ones) :])
     return Doubling(
         before=len(warm_ones),
         after=len(warm_ones) + len(joining),
@@ -49,8 +49,8 @@ async def _doubled(
         cold_p95=cold.ms(0.95),
         warm_p50=warm.ms(0.5),
         warm_p95=warm.ms(0.95),
-        lag=together(LogHistogram(each["lag"]) for each in said).ms(0.99),
+        lag=together(LogHistogram(each["lag"]) for each in measured).ms(0.99),
     )
 
 
-WORKLOAD = Workload("scaling", "threads", "doubling the replicas under load", conduct)
+WORKLOAD = Workload("more-replicas", "threads", "doubling the replicas under load", conduct)

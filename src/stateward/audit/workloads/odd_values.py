@@ -123,7 +123,7 @@ RANDOM = 24  # documents that are made by chance
 
 
 class Odd(NamedTuple):
-    """One value; an `extreme` one may be refused by a memory that says so."""
+    """One unusual value; a memory may refuse an `extreme` one with an error."""
 
     label: str
     value: Any
@@ -168,7 +168,7 @@ def values(seed: int) -> Iterator[Odd]:
 
 
 def long_text(chance: random.Random, length: int) -> str:
-    """No two parts of it are alike, and it says where it ends."""
+    """Return a text without repetition whose last words mark its end."""
     words, size = [], 0
     while size < length:
         words.append(f"{chance.getrandbits(64):x}")
@@ -198,15 +198,15 @@ def random_value(chance: random.Random, depth: int) -> Any:
 
 def random_text(chance: random.Random, length: int) -> str:
     ranges = [(0x20, 0x7E), *PLANES.values()]
-    found = []
+    characters = []
     for _ in range(length):
         first, last = chance.choice(ranges)
-        found.append(chr(chance.randint(first, last)))
-    return "".join(found)
+        characters.append(chr(chance.randint(first, last)))
+    return "".join(characters)
 
 
 def ids(base: str, bare: bool = False) -> Iterator[Odd]:
-    """Ids of which each is another, however alike they look. The value is the id.
+    """Return ids that look alike but all differ. The value is the id.
 
     `bare`: also some that do not begin with `base`.
     """
@@ -241,7 +241,7 @@ def _filled(base: str, length: int, end: str) -> str:
 
 
 def conversation() -> list[dict[str, Any]]:
-    """One turn with all that a message can have."""
+    """Return one turn with all that a message can have."""
     call = {"id": "call_1", "type": "function"}
     weather = {"name": "weather", "arguments": '{"city": "Zürich", "days": 3}'}
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}

@@ -33,17 +33,17 @@ async def conduct(stage: Stage) -> None:
     chance = random.Random(stage.record.seed)
     *dying, last = await stage.fleet.start(KILLS + 1, fresh=True)
     (reader,) = await stage.fleet.start()
-    said = []
+    checks = []
     for number, writer in enumerate(dying):
         await _struck(writer, torn, number, chance)
-        said.append(await reader.ask("orphans:whole", thread=torn))
+        checks.append(await reader.ask("orphans:whole", thread=torn))
     for thread in cut:
         await last.ask("orphans:begin", thread=thread)
     await last.kill()
-    said.append(await reader.ask("orphans:go_on", added=cut[0], left=cut[1]))
-    said.append(await reader.ask("orphans:windows", thread=windowed, patience=120.0))
+    checks.append(await reader.ask("orphans:go_on", added=cut[0], left=cut[1]))
+    checks.append(await reader.ask("orphans:windows", thread=windowed, patience=120.0))
     await stage.fleet.end(reader)
-    stage.record.orphans = merged(*said)
+    stage.record.orphans = merged(*checks)
 
 
 async def _struck(writer: Replica, thread: str, number: int, chance: random.Random) -> None:
@@ -60,15 +60,15 @@ WORKLOAD = Workload("orphans", "threads", "killing processes during tool calls",
 
 
 async def write(memory: Memory, tell: Any, thread: str, name: str) -> None:
-    """Whole turns, each in one append, until killed."""
+    """Write whole turns, each in one append, until killed."""
 
     async def one(who: int) -> None:
         number = 0
         while True:
             turn = f"{name}.{who}.{number}"
-            given = tool_turns.turn(turn, 2, "x" * LARGE)
+            messages = tool_turns.turn(turn, 2, "x" * LARGE)
             try:
-                await memory.append(thread, given, turn)
+                await memory.append(thread, messages, turn)
                 tell(acknowledged=turn)
             except Exception as error:
                 tell(failed=turn, error=words(error))
@@ -80,57 +80,55 @@ async def write(memory: Memory, tell: Any, thread: str, name: str) -> None:
 
 async def whole(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
     trials = Trials()
-    done = "kill a process while it appends turns with tool calls, load the conversation"
+    case = "kill a process while it appends turns with tool calls, load the conversation"
     try:
-        found = await within(memory.load(thread), 60.0)
+        stored = await within(memory.load(thread), 60.0)
     except Exception as error:
-        trials.differ(WHOLE, done, "the conversation", words(error))
+        trials.differ(WHOLE, case, "the conversation", words(error))
         return trials.plain()
-    refused = tool_turns.refusal(found)
-    if not refused and found and found[-1].get("role") != "assistant":
-        refused = f"it ends with {str(found[-1].get('content'))[:60]!r}"
-    trials.hold(WHOLE, not refused, done, "every call with its results", refused)
+    refused = tool_turns.refusal(stored)
+    if not refused and stored and stored[-1].get("role") != "assistant":
+        refused = f"it ends with {str(stored[-1].get('content'))[:60]!r}"
+    trials.hold(WHOLE, not refused, case, "every call with its results", refused)
     return trials.plain()
 
 
 async def begin(memory: Memory, tell: Any, thread: str) -> None:
-    """As an agent does that stores each step; it is killed before the tool has answered."""
+    """Store each step as an agent does; the process is killed before the tool has answered."""
     await memory.append(thread, tool_turns.turn("first"), "first")
     await memory.append(thread, [message("user", "second question")], "second question")
     await memory.append(thread, [tool_turns.call("second")], "second call")
 
 
 async def go_on(memory: Memory, tell: Any, added: str, left: str) -> list[dict[str, Any]]:
-    """Another replica adds the result; or does not know of it, and the user speaks again."""
+    """Add the result in another replica, or let the user speak again without one."""
     trials = Trials()
     begun = [*tool_turns.turn("first"), message("user", "second question")]
     begun.append(tool_turns.call("second"))
     answer = message("assistant", "second answer")
     killed = "append a tool call, acknowledged, and kill the process before its result"
-    try:
-        found = await within(memory.load(added))
-        differs = message_difference(begun, found)
+    with trials.expecting(KNOWN, killed, "another replica continues"):
+        stored = await within(memory.load(added))
+        differs = message_difference(begun, stored)
         trials.hold(KNOWN, differs is None, f"{killed}; load in another replica",
                     "the call at the end", str(differs))  # fmt: skip
-        given = [tool_turns.result("second.0"), answer]
-        await within(memory.append(added, given, "second result"))
+        messages = [tool_turns.result("second.0"), answer]
+        await within(memory.append(added, messages, "second result"))
         for last in (LAST, None):
-            found = await within(memory.load(added, last))
-            done = f"{killed}; append its result in another replica, load(last={last})"
-            differs = message_difference([*begun, *given], found)
-            trials.hold(LATER, differs is None, done, "the call, and then its result",
+            stored = await within(memory.load(added, last))
+            case = f"{killed}; append its result in another replica, load(last={last})"
+            differs = message_difference([*begun, *messages], stored)
+            trials.hold(LATER, differs is None, case, "the call, and then its result",
                         str(differs))  # fmt: skip
         again = message("user", "third question")
         await within(memory.append(left, [again], "third question"))
         _windowed(trials, f"{killed}; the user speaks again, load(last={LAST})", [*begun, again],
                   await within(memory.load(left, LAST)), LAST)  # fmt: skip
-    except Exception as error:
-        trials.differ(KNOWN, killed, "another replica continues", words(error))
     return trials.plain()
 
 
 async def windows(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
-    """Every window of a conversation with tools."""
+    """Check every window of a conversation with tools."""
     trials = Trials()
     stored: list[dict[str, Any]] = []
     for number in range(WINDOWED):
@@ -139,23 +137,23 @@ async def windows(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]
         await within(memory.append(thread, turn, f"{number}"))
     for last in range(1, len(stored) + 2):
         try:
-            found = await within(memory.load(thread, last))
+            window = await within(memory.load(thread, last))
         except Exception as error:
             trials.differ(OWN, f"load(last={last})", "messages", words(error))
             continue
-        done = f"{WINDOWED} turns with tool calls ({len(stored)} messages), load(last={last})"
-        _windowed(trials, done, stored, found, last)
+        case = f"{WINDOWED} turns with tool calls ({len(stored)} messages), load(last={last})"
+        _windowed(trials, case, stored, window, last)
     return trials.plain()
 
 
-def _windowed(trials: Trials, done: str, stored: list[Any], found: list[Any], last: int) -> None:
-    """The last messages as they are may need repair; a window that is no such must need none."""
-    refused = tool_turns.refusal(found)
-    plain = message_difference(stored[-last:], found) is None
-    trials.hold(TAKEN, not refused, done, "messages that model APIs accept", refused)
+def _windowed(trials: Trials, case: str, stored: list[Any], window: list[Any], last: int) -> None:
+    """Check a window; the plain last messages may need repair, any other window must not."""
+    refused = tool_turns.refusal(window)
+    plain = message_difference(stored[-last:], window) is None
+    trials.hold(TAKEN, not refused, case, "messages that model APIs accept", refused)
     if not plain:
-        empty = "" if found else "it is empty"
-        trials.hold(OWN, not refused and not empty, done, "messages that model APIs accept",
+        empty = "" if window else "it is empty"
+        trials.hold(OWN, not refused and not empty, case, "messages that model APIs accept",
                     refused or empty)  # fmt: skip
     else:
         trials.hold(OWN, True, "", "", "")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
 from msgspec.structs import replace
@@ -17,13 +18,14 @@ from stateward.audit.workloads.calls import (
     ELSEWHERE,
     HUNG,
     append,
+    call_report,
     change_user,
-    found,
     in_turn,
     read,
     read_user,
     settled,
-    told,
+    stored_afterwards,
+    wait_for_recovery,
     without_elsewhere,
 )
 from stateward.audit.workloads.samples import message
@@ -31,14 +33,14 @@ from stateward.audit.workloads.workload import Disturbance, Stage, Workload
 
 KNOWN = 5  # turns that are there before
 AFTER = 3  # turns of the same replica afterwards
-USERS = 3  # of so many tries one is of users' state, too
+USERS = 3  # every third try is also one of users' state
 PROMISES = 5  # turns that a replica has accepted when it is killed while the store is away
 PROMISING = 4.0  # seconds for that, at most
 BETWEEN = 1.0  # seconds between two, as they are shown
 
 
 async def conduct(stage: Stage) -> None:
-    """Whatever can be done to the target's storage."""
+    """Disturb the target's storage in every possible way."""
     met, disturbances = [], stage.disturbances
     killing = await disturbances.crash()
     if killing is not None:
@@ -57,20 +59,20 @@ async def conduct(stage: Stage) -> None:
         _promised(stage, away if beside else None, promised, room),
         asyncio.gather(*(_one(stage, *each, room) for each in linked)),
     )
-    said = dict(zip([thread for _, thread in linked], met_at_once, strict=True))
+    outages = dict(zip([thread for _, thread in linked], met_at_once, strict=True))
     for fault, thread in zip(faults, threads, strict=True):
-        if thread not in said:
-            said[thread] = await _one(stage, fault, thread, room)
+        if thread not in outages:
+            outages[thread] = await _one(stage, fault, thread, room)
     if not beside:
         broken = await _promised(stage, away, promised, room)
     if broken is not None:
-        said[promised] = broken
+        outages[promised] = broken
         threads.append(promised)
-    if said:
-        changed = [said[thread].changed for thread in threads]
-        seen = await found(stage, threads, changed)
-        for thread, (there, kept, why) in zip(threads, seen, strict=True):
-            outage = replace(said[thread], found=there, kept_changes=kept, unreadable=why)
+    if outages:
+        changed = [outages[thread].changed for thread in threads]
+        afterwards = await stored_afterwards(stage, threads, changed)
+        for thread, (there, changes, why) in zip(threads, afterwards, strict=True):
+            outage = replace(outages[thread], found=there, kept_changes=changes, unreadable=why)
             met.append(_shifted(outage, begun - outage.start))
             begun = met[-1].end + BETWEEN
     if met:
@@ -80,7 +82,7 @@ async def conduct(stage: Stage) -> None:
 
 
 def _shifted(outage: Outage, seconds: float) -> Outage:
-    """As if they had been made one after the other: so they can be shown."""
+    """Move an outage in time, to show several as if one had followed the other."""
     tried = [replace(each, at=each.at + seconds) for each in outage.tried]
     start, end = round(outage.start + seconds, 2), round(outage.end + seconds, 2)
     return replace(outage, start=start, end=end, tried=tried)
@@ -92,90 +94,96 @@ async def _one(stage: Stage, fault: Disturbance, thread: str, room: asyncio.Sema
 
 
 async def _disturbed(stage: Stage, fault: Disturbance, thread: str) -> Outage:
-    (replica,) = await stage.fleet.start(fresh=True, **fault.changed)
-    before = [f"before/{number}" for number in range(KNOWN)]
-    for name in before:
-        await replica.call("append", thread, [message("user", name)], name)
+    replica, before = await _prepared(stage, fault, thread)
     await replica.call("load", thread)
     users = stage.provides("users")
     if users:
         await replica.call("put_user", thread, {"known": True})
         await replica.call("get_user", thread)
     stored: list[float] = []  # when a turn of another replica was acknowledged
-    writing = None
-    if fault.changed:
-        writing = asyncio.create_task(_write_elsewhere(stage, thread, stored))
-        await _first(writing, stored)
-        await replica.call("load", thread)
-    stage.say(fault.label)
-    origin = start = time.monotonic()
-    await fault.begin(replica)
-    try:
-        disturbed = replica.send(
-            "outage:disturb",
-            thread=thread,
-            seconds=max(stage.sizes.outage, fault.least),
-            every=fault.every,
-            known=KNOWN,
-            origin=origin,
-            users=users,
-        )
-        await _until_all_was_asked(stage, replica, fault.least)
-    finally:
-        await fault.end(replica)
-        if writing is not None:
-            writing.cancel()
-            await asyncio.wait([writing])
+    async with _written_elsewhere(stage, thread, stored) if fault.changed else nullcontext():
+        if fault.changed:
+            await replica.call("load", thread)
+        stage.say(fault.label)
+        origin = time.monotonic()
+        await fault.begin(replica)
+        try:
+            disturbed = replica.send(
+                "outage:disturb",
+                thread=thread,
+                seconds=max(stage.sizes.outage, fault.least),
+                every=fault.every,
+                known=KNOWN,
+                origin=origin,
+                users=users,
+            )
+            await _until_all_was_asked(stage, replica, fault.least)
+        finally:
+            await fault.end(replica)
     end = time.monotonic()
-    recovery: float | None = None
-    after: list[str] = []  # turns that were acknowledged when all was well again
-    late: list[Tried] = []
+    recovery, late, after = await _afterwards(stage, replica, thread, origin, end)
     try:
-        first = await replica.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
-        recovery = time.monotonic() - end
-        at, took = time.monotonic() - first["seconds"] - origin, first["seconds"]
-        late.append(Tried("read", at, took, "read", complete=first["messages"] >= KNOWN))
+        answer = await asyncio.wait_for(disturbed, HUNG + 10.0)
+    except (Failed, TimeoutError):
+        answer = {"tried": [], "accepted": [], "kept": [], "hung": 1, "changed": [], "in_turn": []}
+    tried = [_compared(each, stored, origin) for each in answer["tried"]] + late
+    await settled(stage, replica, thread, answer["kept"])
+    return Outage(
+        fault.label,
+        fault.fired(tried),
+        0.0,
+        round(end - origin, 2),
+        tried,
+        before + answer["accepted"] + after,
+        [],
+        recovery,
+        answer["hung"],
+        elsewhere=len(stored),
+        changed=answer["changed"],
+        in_turn=answer["in_turn"],
+    )
+
+
+async def _prepared(stage: Stage, fault: Disturbance, thread: str) -> tuple[Replica, list[str]]:
+    """Start a replica that the fault can reach, and let it append the turns that are known."""
+    (replica,) = await stage.fleet.start(fresh=True, **fault.changed)
+    before = [f"before/{number}" for number in range(KNOWN)]
+    for name in before:
+        await replica.call("append", thread, [message("user", name)], name)
+    return replica, before
+
+
+async def _afterwards(
+    stage: Stage, replica: Replica, thread: str, origin: float, end: float
+) -> tuple[float | None, list[Tried], list[str]]:
+    """Return the seconds to recovery, the first read, and turns acknowledged from then on."""
+    first = await wait_for_recovery(stage, replica, thread)
+    if first is None:
+        return None, [], []
+    now, took = time.monotonic(), first["seconds"]
+    whole = first["messages"] >= KNOWN
+    read_again = Tried("read", now - took - origin, took, "read", complete=whole)
+    after: list[str] = []
+    try:
         after = await replica.ask(
             "outage:afterwards", thread=thread, keys=stage.provides("keys"), patience=60.0
         )
     except Failed as error:
         stage.say(f"not recovered: {error}")
-    try:
-        said = await asyncio.wait_for(disturbed, HUNG + 10.0)
-    except (Failed, TimeoutError):
-        said = {"tried": [], "accepted": [], "kept": [], "hung": 1, "changed": [], "in_turn": []}
-    tried = [_compared(each, stored, origin) for each in said["tried"]] + late
-    await settled(stage, replica, thread, said["kept"])
-    return Outage(
-        fault.label,
-        fault.fired(tried),
-        0.0,
-        round(end - start, 2),
-        tried,
-        before + said["accepted"] + after,
-        [],
-        recovery,
-        said["hung"],
-        elsewhere=len(stored),
-        changed=said["changed"],
-        in_turn=said["in_turn"],
-    )
+    return now - end, [read_again], after
 
 
 async def _promised(
     stage: Stage, fault: Disturbance | None, thread: str, room: asyncio.Semaphore
 ) -> Outage | None:
-    """A replica that is killed while the store is away: what it accepted must come all the same.
+    """Kill a replica while the store is away: what it had accepted must be stored all the same.
 
     None if it accepted nothing, or there is no such fault: then there is nothing to keep.
     """
     if fault is None:
         return None
     async with room:
-        (replica,) = await stage.fleet.start(fresh=True, **fault.changed)
-        before = [f"before/{number}" for number in range(KNOWN)]
-        for name in before:
-            await replica.call("append", thread, [message("user", name)], name)
+        replica, before = await _prepared(stage, fault, thread)
         stage.say(f"{fault.label}, and the replica is killed")
         origin = time.monotonic()
         await fault.begin(replica)
@@ -199,12 +207,8 @@ async def _promised(
             return None
         # The same replica, started again: what it kept is where it had put it.
         (again,) = await stage.fleet.start(fresh=True, replica=replica.number, **fault.changed)
-        recovery: float | None = None
-        try:
-            await again.ask("calls:recover", thread=thread, patience=stage.sizes.recovery)
-            recovery = time.monotonic() - end
-        except Failed as error:
-            stage.say(f"not recovered: {error}")
+        is_back = await wait_for_recovery(stage, again, thread) is not None
+        recovery = time.monotonic() - end if is_back else None
         await settled(stage, again, thread, accepted)
         plain = [Tried(**{n: v for n, v in each.items() if n != "turn"}) for each in tried]
         return Outage(
@@ -226,7 +230,7 @@ def _accepted(event: dict[str, Any]) -> bool:
 
 
 async def _write_elsewhere(stage: Stage, thread: str, stored: list[float]) -> None:
-    """A replica that nothing is done to continues: whoever reads later must see that, or fail."""
+    """Append in an undisturbed replica: a later read must return these turns, or fail."""
     (other,) = await stage.fleet.start()
     try:
         while True:
@@ -240,13 +244,21 @@ async def _write_elsewhere(stage: Stage, thread: str, stored: list[float]) -> No
         await stage.fleet.end(other)
 
 
-async def _first(writing: asyncio.Task[None], stored: list[float]) -> None:
+@asynccontextmanager
+async def _written_elsewhere(stage: Stage, thread: str, stored: list[float]) -> AsyncIterator[None]:
+    """Let another replica write during the block, from its first turn on."""
+    writing = asyncio.create_task(_write_elsewhere(stage, thread, stored))
     while not stored and not writing.done():
         await asyncio.wait([writing], timeout=0.02)
+    try:
+        yield
+    finally:
+        writing.cancel()
+        await asyncio.wait([writing])
 
 
 def _compared(each: dict[str, Any], stored: list[float], origin: float) -> Tried:
-    """A read, held against what another replica had stored before it began."""
+    """Compare a read with what another replica had stored before it began."""
     tried = Tried(**without_elsewhere(each))
     if tried.what != "read" or tried.outcome != "read":
         return tried
@@ -255,7 +267,7 @@ def _compared(each: dict[str, Any], stored: list[float], origin: float) -> Tried
 
 
 async def _until_all_was_asked(stage: Stage, replica: Replica, least: float) -> None:
-    """The fault lasts as long as the replica asks, however late it began."""
+    """Hold the fault as long as the replica asks, however late it began."""
     try:
         await replica.until(
             lambda events: any("asked" in each for each in events),
@@ -303,12 +315,12 @@ async def disturb(
     done, hanging = await asyncio.wait(calls, timeout=HUNG)
     for call in hanging:
         call.cancel()
-    said = told([call.result() for call in done], accepted, len(hanging))
-    return {**said, "changed": changed}
+    report = call_report([call.result() for call in done], accepted, len(hanging))
+    return {**report, "changed": changed}
 
 
 async def promise(memory: Memory, tell: Any, thread: str, origin: float, users: bool) -> None:
-    """One turn after the other, and changes of a user's state, until killed."""
+    """Write one turn after the other, and changes of a user's state, until killed."""
 
     async def turns() -> None:
         number = 0
@@ -332,7 +344,7 @@ async def promise(memory: Memory, tell: Any, thread: str, origin: float, users: 
 
 
 async def afterwards(memory: Memory, tell: Any, thread: str, keys: bool) -> list[str]:
-    """Turns of the same replica when all is well again, and one that was stored before, again."""
+    """Append turns once all is well again, and repeat one that was stored before."""
     accepted = []
     for number in range(AFTER):
         name = f"after/{number}"

@@ -12,7 +12,7 @@ from stateward.audit.workloads.samples import contents, message
 from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload
 
-GRACE = 0.35  # of the time, after which a conversation must be gone
+GRACE = 0.35  # share of the retention after which a conversation must be gone
 LEAST = 2.0  # seconds of grace
 
 
@@ -27,29 +27,29 @@ async def conduct(stage: Stage) -> None:
         await stage.fleet.end(replica)
         return
     trials = Trials()
-    left, looked_at, prolonged = stage.names("retained", 3)
-    for thread in (left, looked_at, prolonged):
+    untouched, looked_at, prolonged = stage.names("retained", 3)
+    for thread in (untouched, looked_at, prolonged):
         await replica.ask("retention:add", thread=thread, name="first")
     began = time.monotonic()
     await _until(began + 0.6 * seconds)
     await replica.ask("retention:add", thread=prolonged, name="second")
     await _until(began + 0.75 * seconds)
-    found = await _there(replica, looked_at)
-    done = f"load a conversation after {0.75 * seconds:g} s of {seconds:g} s"
-    trials.compare("kept until it expires", done, ["first"], found)
+    texts = await _there(replica, looked_at)
+    case = f"load a conversation after {0.75 * seconds:g} s of {seconds:g} s"
+    trials.compare("kept until it expires", case, ["first"], texts)
     late = seconds + max(LEAST, GRACE * seconds)
     await _until(began + min(late, 1.4 * seconds))
-    found = await _there(replica, prolonged)
-    done = f"append again after {0.6 * seconds:g} s, load after {min(late, 1.4 * seconds):g} s"
-    trials.compare("a turn resets the expiry", done, True, "second" in found)
+    texts = await _there(replica, prolonged)
+    case = f"append again after {0.6 * seconds:g} s, load after {min(late, 1.4 * seconds):g} s"
+    trials.compare("a turn resets the expiry", case, True, "second" in texts)
     await _until(began + late)
     for promise, thread in (
-        ("gone after it expires", left),
+        ("gone after it expires", untouched),
         ("a read does not reset the expiry", looked_at),
     ):
-        found = await _there(replica, thread)
-        done = f"load a conversation {late:g} s after its last turn, which is kept {seconds:g} s"
-        trials.compare(promise, done, [], found)
+        texts = await _there(replica, thread)
+        case = f"load a conversation {late:g} s after its last turn, which is kept {seconds:g} s"
+        trials.compare(promise, case, [], texts)
     await stage.fleet.end(replica)
     stage.record.retention = merged(trials)
 

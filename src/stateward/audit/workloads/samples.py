@@ -21,7 +21,7 @@ def turn(name: str) -> list[dict[str, Any]]:
 
 
 def varied_turn(name: str) -> list[dict[str, Any]]:
-    """The same in words that differ: storage that compresses must not look better than it is."""
+    """Return a turn in varied words: storage that compresses must not look better than it is."""
     chance = random.Random(name)
     words = ["".join(chance.choices(SYLLABLES, k=chance.randint(1, 4))) for _ in range(70)]
     return [
@@ -31,5 +31,5 @@ def varied_turn(name: str) -> list[dict[str, Any]]:
 
 
 def contents(messages: list[dict[str, Any]]) -> list[str]:
-    """What the messages say."""
+    """Return the contents of messages."""
     return [str(each.get("content")) for each in messages]

@@ -1,4 +1,4 @@
-"""What the store says of its settings."""
+"""Settings, as the store reports them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from stateward.audit.workloads.workload import Stage, Workload
 
 async def conduct(stage: Stage) -> None:
     (replica,) = await stage.fleet.start()
-    said = await replica.call("describe")
+    described = await replica.call("describe")
     await stage.fleet.end(replica)
-    values = said.get("settings", {})
+    values = described.get("settings", {})
     blocked = [name for name, value in values.items() if value == "unknown"]
     stage.record.settings = Read(
-        said.get("engine", ""), said.get("version", ""), said.get("durability", ""), values, blocked
+        described.get("engine", ""),
+        described.get("version", ""),
+        described.get("durability", ""),
+        values,
+        blocked,
     )
 
 

@@ -1,4 +1,4 @@
-"""One replica writes; as soon as that is acknowledged, every other looks."""
+"""Visibility: one replica writes, and all others look once the write is acknowledged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ async def conduct(stage: Stage) -> None:
     replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
     threads = stage.names("shared", 3)
     users = stage.names("shared-user", 3) if stage.provides("users") else []
-    for replica in replicas:  # whoever caches has something to serve stale, also just before
+    for replica in replicas:  # fills caches, which might then serve stale state
         for thread in threads:
             await replica.call("load", thread, 10)
         for user in users:
@@ -36,18 +36,24 @@ async def conduct(stage: Stage) -> None:
             await _all(others, "get_user", user)
             await writer.call("put_user", user, {"mark": mark})
             for reader, (value, _) in await _all(others, "get_user", user):
-                seen = value.get("mark")
+                mark_read = value.get("mark")
                 looks.append(
-                    Look("preference", writer.number, reader.number, seen == mark, str(seen))
+                    Look(
+                        "preference",
+                        writer.number,
+                        reader.number,
+                        mark_read == mark,
+                        str(mark_read),
+                    )
                 )
     await stage.fleet.end(*replicas)
     stage.record.sharing = looks
 
 
 async def _all(replicas: list[Replica], method: str, *args: Any) -> list[tuple[Replica, Any]]:
-    """What each returns, called concurrently."""
-    said = await asyncio.gather(*(replica.call(method, *args) for replica in replicas))
-    return list(zip(replicas, said, strict=True))
+    """Call a method in several replicas concurrently."""
+    answers = await asyncio.gather(*(replica.call(method, *args) for replica in replicas))
+    return list(zip(replicas, answers, strict=True))
 
 
 WORKLOAD = Workload("sharing", "threads", "writing in one replica, reading in another", conduct)

@@ -1,4 +1,4 @@
-"""What an append and a lookup take while a conversation grows, and while the store does."""
+"""Times of appends and lookups while a conversation grows, and while the store does."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FILLING = 8.0  # seconds for each of both, at most: a slow memory is filled with
 async def conduct(stage: Stage) -> None:
     (replica,) = await stage.fleet.start()
     threads = stage.names("slow", len(stage.sizes.curve))
-    said = await replica.ask(
+    costs = await replica.ask(
         "slowdown:by_length",
         threads=threads,
         lengths=list(stage.sizes.curve),
@@ -32,7 +32,7 @@ async def conduct(stage: Stage) -> None:
     )
     (few,) = stage.names("filled", 1)
     stage.say("filling the store")
-    said += await replica.ask(
+    costs += await replica.ask(
         "slowdown:by_store",
         few=few,
         users=stage.provides("users"),
@@ -41,7 +41,7 @@ async def conduct(stage: Stage) -> None:
         patience=300.0,
     )
     await stage.fleet.end(replica)
-    stage.record.costs_by_size = [CostBySize(**each) for each in said]
+    stage.record.costs_by_size = [CostBySize(**each) for each in costs]
 
 
 WORKLOAD = Workload("slowdown", "threads", "timing calls while the store grows", conduct)
@@ -61,15 +61,15 @@ def _messages(name: str, count: int) -> list[dict[str, Any]]:
 async def by_length(
     memory: Memory, tell: Any, threads: list[str], lengths: list[int], seed: int
 ) -> list[dict[str, Any]]:
-    """All lengths in turn, so that whatever else the machine does meets all of them alike."""
-    there, end = [], time.monotonic() + FILLING
+    """Time all lengths in turn, so that other work on the machine affects all of them alike."""
+    counts, end = [], time.monotonic() + FILLING
     for thread, length in zip(threads, lengths, strict=True):
         made = 0
         while made < length and (time.monotonic() < end or not made):
             count = min(AT_ONCE, length - made)
             await within(memory.append(thread, _messages(f"{made}", count), f"slow/{made}"))
             made += count
-        there.append(made)
+        counts.append(made)
     took: dict[str, list[list[float]]] = {
         "append": [[] for _ in threads],
         "load": [[] for _ in threads],
@@ -79,8 +79,8 @@ async def by_length(
         for place in chance.sample(range(len(threads)), len(threads)):
             await _measured(memory, took, place, threads[place], f"look/{number}")
     return [
-        {"call": call, "of": "the conversation", "sizes": there, "took": found}
-        for call, found in took.items()
+        {"call": call, "of": "the conversation", "sizes": counts, "took": times}
+        for call, times in took.items()
     ]
 
 
@@ -98,7 +98,7 @@ async def _measured(
 async def by_store(
     memory: Memory, tell: Any, few: str, users: bool, fillings: int, filling: int
 ) -> list[dict[str, Any]]:
-    """One conversation stays short while all others grow."""
+    """Time a conversation that stays short while all others grow."""
     await within(memory.append(few, _messages("few", LAST), "few"))
     took: dict[str, list[list[float]]] = {"append": [], "load": []}
     if users:
@@ -125,6 +125,6 @@ async def by_store(
                 await within(memory.put_user(thread, {"name": thread, "text": "x" * 200}))
             made += BULK
     return [
-        {"call": call, "of": "the store", "sizes": sizes, "took": found}
-        for call, found in took.items()
+        {"call": call, "of": "the store", "sizes": sizes, "took": times}
+        for call, times in took.items()
     ]

@@ -10,7 +10,7 @@ Message = dict[str, Any]
 
 
 def call(name: str, count: int = 1) -> Message:
-    """The model asks for so many tools in one message."""
+    """Return a message in which the model asks for this many tools."""
     made = [
         {"id": id, "type": "function", "function": {"name": "look", "arguments": "{}"}}
         for id in ids(name, count)
@@ -34,10 +34,10 @@ def turn(name: str, count: int = 1, text: str = "found") -> list[Message]:
 
 
 def refusal(messages: list[Message]) -> str:
-    """Why the APIs of models refuse it; "" if they take it.
+    """Say why the APIs of models refuse the messages; "" if they take them.
 
     A result must follow its call, and every call must have its result before anything else comes.
-    At the very end results may be missing: whoever asks the model is about to add them.
+    At the very end results may be missing: the caller of the model is about to add them.
     """
     open_calls: list[str] = []
     for each in messages:

@@ -12,15 +12,15 @@ from stateward.audit.workloads.workload import Stage, Workload, until
 async def conduct(stage: Stage) -> None:
     replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
     (user,), count = stage.names("counted", 1), stage.sizes.updates
-    said = await stage.at_once(
+    answers = await stage.at_once(
         replicas, "updates:increment", user=user, count=count, patience=300.0
     )
     (reader,) = await stage.fleet.start()
     final, _ = await reader.call("get_user", user)
     await stage.fleet.end(reader, *replicas)
     stage.record.updates = Updates(
-        sum(each["acknowledged"] for each in said),
-        sum(each["failed"] for each in said),
+        sum(each["acknowledged"] for each in answers),
+        sum(each["failed"] for each in answers),
         int(final.get("count", 0)),
         len(replicas),
     )

@@ -20,7 +20,7 @@ from stateward.audit.workloads.workload import Stage, Workload
 
 SHORT = 12  # messages
 LONG = 1203
-ROLES = "uaaauaauaaaauua"  # who speaks: windows of whole turns differ from those of messages
+ROLES = "uaaauaauaaaauua"  # roles for which windows of turns and of messages differ
 IN_TURN = 14  # turns of two replicas
 AT_ONCE = 40  # messages an append of the long conversation
 BUDGET = 15.0  # seconds for making it
@@ -31,7 +31,7 @@ async def conduct(stage: Stage) -> None:
     one, other = await stage.fleet.start(2)
     short, pairs, long, unknown, roles = stage.names("window", 5)
     slow: dict[str, Any] = {"patience": PATIENCE}
-    said = [
+    checks = [
         await one.ask("windows:short_ones", thread=short, pairs=pairs, unknown=unknown, **slow),
         await other.ask("windows:looks", thread=short, turns=SHORT, parts=1, **slow),
         await other.ask("windows:looks", thread=pairs, turns=SHORT, parts=2, **slow),
@@ -39,35 +39,35 @@ async def conduct(stage: Stage) -> None:
     ]
     there = await one.ask("windows:lengthen", thread=long, count=LONG, **slow)
     asked = {"thread": long, "turns": there, "parts": 1, **slow}
-    said += [await replica.ask("windows:looks", **asked) for replica in (one, other)]
-    said.append(await _in_turn(stage, one, other))
-    said.append(await _seen_at_once(one, other, long))
+    checks += [await replica.ask("windows:looks", **asked) for replica in (one, other)]
+    checks.append(await _in_turn(stage, one, other))
+    checks.append(await _seen_at_once(one, other, long))
     await stage.fleet.end(one, other)
-    stage.record.windows = merged(*said)
+    stage.record.windows = merged(*checks)
 
 
 async def _in_turn(stage: Stage, one: Replica, other: Replica) -> list[dict[str, Any]]:
-    """Two replicas that append one after the other, each when the other's is acknowledged."""
+    """Append from two replicas in turn, each after the other's append is acknowledged."""
     trials, (thread,) = Trials(), stage.names("in-turn", 1)
     names = [f"{'one' if number % 2 else 'other'} {number}" for number in range(IN_TURN)]
     for number, name in enumerate(names):
         writer = one if number % 2 else other
         await writer.call("append", thread, [message("user", name)], name)
     for reader in (one, other):
-        found = contents(await reader.call("load", thread))
-        trials.compare("order of appends", "two replicas append in turn", names, found)
+        texts = contents(await reader.call("load", thread))
+        trials.compare("order of appends", "two replicas append in turn", names, texts)
     return trials.plain()
 
 
 async def _seen_at_once(one: Replica, other: Replica, thread: str) -> list[dict[str, Any]]:
-    """What one replica appends to a long conversation, another sees that has read it before."""
+    """Append to a long conversation, and read it in a replica that had read it before."""
     trials = Trials()
     for number, last in enumerate((1, 20, None, 1, 20)):
         name = f"newest {number}"
         await one.call("append", thread, [message("user", name)], name)
-        found = contents(await other.call("load", thread, last))
-        done = f"append to a long conversation, load(last={last}) in another replica"
-        trials.compare("newest message", done, [name], found[-1:])
+        texts = contents(await other.call("load", thread, last))
+        case = f"append to a long conversation, load(last={last}) in another replica"
+        trials.compare("newest message", case, [name], texts[-1:])
     return trials.plain()
 
 
@@ -84,7 +84,7 @@ def named(number: int) -> dict[str, Any]:
 async def short_ones(
     memory: Memory, tell: Any, thread: str, pairs: str, unknown: str
 ) -> list[dict[str, Any]]:
-    """One message a turn, and two, looked at after every append."""
+    """Check windows after every append, with turns of one message and of two."""
     trials = Trials()
     for number in range(SHORT):
         await within(memory.append(thread, [named(number)], f"window/{number}"))
@@ -94,13 +94,13 @@ async def short_ones(
             _compare(trials, "newest message", f"append message {number}, load(last=1)",
                      [named(number)], newest)  # fmt: skip
     for last in (None, 1, 5):
-        found = await _loaded(memory, trials, "unknown conversation", unknown, last)
-        if found is not None:
-            done = f"load(last={last}) of a conversation that was never written to"
-            trials.compare("unknown conversation", done, 0, len(found))
+        window = await _loaded(memory, trials, "unknown conversation", unknown, last)
+        if window is not None:
+            case = f"load(last={last}) of a conversation that was never written to"
+            trials.compare("unknown conversation", case, 0, len(window))
     try:
-        found = list(await within(memory.load(thread, 0)))
-        trials.compare("load(last=0)", "load(last=0)", 0, len(found))
+        window = list(await within(memory.load(thread, 0)))
+        trials.compare("load(last=0)", "load(last=0)", 0, len(window))
     except Exception as error:
         trials.refuse("load(last=0)", "load(last=0)", error)
     trials_of_looks = await looks(memory, tell, thread, SHORT, 1)
@@ -110,12 +110,12 @@ async def short_ones(
 
 
 async def lengthen(memory: Memory, tell: Any, thread: str, count: int) -> int:
-    """How many messages there are at the end."""
+    """Append until the thread has `count` messages or time is up; return the number."""
     end, there = time.monotonic() + BUDGET, 0
     while there < count and time.monotonic() < end:
         more = min(AT_ONCE, count - there)
-        given = [named(number) for number in range(there, there + more)]
-        await within(memory.append(thread, given, f"window/{there}"))
+        messages = [named(number) for number in range(there, there + more)]
+        await within(memory.append(thread, messages, f"window/{there}"))
         there += more
     return there
 
@@ -123,7 +123,7 @@ async def lengthen(memory: Memory, tell: Any, thread: str, count: int) -> int:
 async def looks(
     memory: Memory, tell: Any, thread: str, turns: int, parts: int
 ) -> list[dict[str, Any]]:
-    """Every window of a short conversation, and those of a long one where limits usually are."""
+    """Check every window of a short conversation; of a long one, those near usual limits."""
     trials = Trials()
     whole = [named(number) for number in range(turns)]
     if parts == 2:
@@ -140,25 +140,25 @@ async def looks(
     long = "" if total <= 50 else " of a long conversation"
     everything = await _loaded(memory, trials, f"all messages{long}", thread, None)
     if everything is not None:
-        done = f"load(last=None) of {total:,} messages"
-        _compare(trials, f"all messages{long}", done, whole, everything)
+        case = f"load(last=None) of {total:,} messages"
+        _compare(trials, f"all messages{long}", case, whole, everything)
     for last in lasts:
         promise = f"last K messages{long}"
-        found = await _loaded(memory, trials, promise, thread, last)
-        if found is None:
+        window = await _loaded(memory, trials, promise, thread, last)
+        if window is None:
             continue
-        done = f"load(last={last}) of {total:,} messages"
+        case = f"load(last={last}) of {total:,} messages"
         # A window may be of whole turns: of those of two messages it may have one less.
         least = min(last, total) - (parts - 1)
-        if parts > 1 and least <= len(found) <= min(last, total):
-            _compare(trials, promise, done, whole[total - len(found) :], found)
+        if parts > 1 and least <= len(window) <= min(last, total):
+            _compare(trials, promise, case, whole[total - len(window) :], window)
         else:
-            _compare(trials, promise, done, whole[-last:], found)
+            _compare(trials, promise, case, whole[-last:], window)
     return trials.plain()
 
 
 def _permitted(whole: list[dict[str, Any]], last: int) -> list[list[dict[str, Any]]]:
-    """The last so many; or as many turns as fit, of one that does not fit its question first."""
+    """Return the last `last` messages, and the whole turns or the question and tail that fit."""
     asked = [at for at, each in enumerate(whole) if each["role"] == "user"]
     turns = [whole[at:] for at in asked if len(whole) - at <= last]
     begun = [whole[asked[-1]], *whole[len(whole) - last + 1 :]] if last > 1 else []
@@ -166,20 +166,20 @@ def _permitted(whole: list[dict[str, Any]], last: int) -> list[list[dict[str, An
 
 
 async def several_roles(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
-    """One message an append, by two who do not take turns: what a window may begin with."""
+    """Check where a window may begin, with two roles that do not take turns."""
     trials, promise = Trials(), "last K messages"
     names = {"u": "user", "a": "assistant"}
     whole = [message(names[who], f"{names[who]} {n}") for n, who in enumerate(ROLES)]
     for number, each in enumerate(whole):
         await within(memory.append(thread, [each], f"role/{number}"))
     for last in range(1, len(whole) + 2):
-        found = await _loaded(memory, trials, promise, thread, last)
-        if found is None:
+        window = await _loaded(memory, trials, promise, thread, last)
+        if window is None:
             continue
         permitted = _permitted(whole, last)
-        if all(message_difference(each, found) is not None for each in permitted):
-            done = f"load(last={last}) of {[each['content'] for each in whole]}"
-            _compare(trials, promise, done, permitted[0], found)
+        if all(message_difference(each, window) is not None for each in permitted):
+            case = f"load(last={last}) of {[each['content'] for each in whole]}"
+            _compare(trials, promise, case, permitted[0], window)
         else:
             trials.hold(promise, True, "", "", "")
     return trials.plain()
@@ -196,15 +196,15 @@ async def _loaded(
 
 
 def _compare(
-    trials: Trials, promise: str, done: str, expected: list[Any], found: list[Any]
+    trials: Trials, promise: str, case: str, expected: list[Any], window: list[Any]
 ) -> None:
-    differs = message_difference(expected, found)
+    differs = message_difference(expected, window)
     if differs is None:
-        trials.hold(promise, True, done, "", "")
+        trials.hold(promise, True, case, "", "")
         return
-    got = [each.get("content") if isinstance(each, dict) else each for each in found]
+    got = [each.get("content") if isinstance(each, dict) else each for each in window]
     meant = [each["content"] for each in expected]
-    trials.differ(promise, done, _few(meant), _few(got) if meant != got else shown(*differs[1:])[1])
+    trials.differ(promise, case, _few(meant), _few(got) if meant != got else shown(*differs[1:])[1])
 
 
 def _few(names: list[Any]) -> str:
@@ -214,7 +214,7 @@ def _few(names: list[Any]) -> str:
 
 
 async def _not_shared(memory: Memory, trials: Trials, thread: str) -> None:
-    """Whoever changes what he was given changes nothing for others."""
+    """Change a result, and check that later results are unchanged."""
     promise = "callers get their own copy"
     for last in (None, 3):
         first = await _loaded(memory, trials, promise, thread, last)
@@ -228,5 +228,5 @@ async def _not_shared(memory: Memory, trials: Trials, thread: str) -> None:
             raw.append({"role": "user", "content": "added by a caller"})
         again = await _loaded(memory, trials, promise, thread, last)
         if again is not None:
-            done = f"load(last={last}), change the result, load(last={last}) again"
-            _compare(trials, promise, done, expected, again)
+            case = f"load(last={last}), change the result, load(last={last}) again"
+            _compare(trials, promise, case, expected, again)

@@ -25,11 +25,11 @@ async def conduct(stage: Stage) -> None:
             PATIENCE,
         )
     except TimeoutError:
-        stage.say("not all of them have begun")  # which shows in what has run at the end
+        stage.say("not all of them have begun")  # the steps that ran will show it
     before = list(first.events)
     await first.kill()
     (second,) = await stage.fleet.start()
-    said = await asyncio.gather(
+    answers = await asyncio.gather(
         *(second.ask("workflows:drive", id=id, stop=None) for id in ids), return_exceptions=True
     )
     begun = {id: [e["begun"] for e in before if e["workflow"] == id] for id in ids}
@@ -43,7 +43,7 @@ async def conduct(stage: Stage) -> None:
             [e["begun"] for e in second.events if e["workflow"] == id],
             not isinstance(answer, BaseException),
         )
-        for id, answer in zip(ids, said, strict=True)
+        for id, answer in zip(ids, answers, strict=True)
     ]
     await stage.fleet.end(second)
 

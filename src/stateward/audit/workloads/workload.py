@@ -1,4 +1,4 @@
-"""What a workload is, and what it is given: replicas, sizes, faults, and its own names."""
+"""A workload, and the stage that it gets: replicas, sizes, faults, and its own names."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Looked = Callable[[], Awaitable[dict[str, Any]]]
 
 
 class Workload(Struct, frozen=True):
-    """One thing that is done to a target. Its file ends with what is done in a replica.
+    """One kind of work done to a target. Functions for replicas end the workload's file.
 
     `conduct` puts what it found into the record of its stage.
     """
@@ -30,12 +30,12 @@ class Workload(Struct, frozen=True):
     conduct: Callable[[Stage], Awaitable[None]]
     unwatched: bool = False  # the store is taken away, or a file measured
     checks: str = ""  # the field of its checks, of which some may fail on a machine that is busy:
-    timed: tuple[str, ...] = ()  # these promises, which are then tried again
+    timed: tuple[str, ...] = ()  # these promises, whose trials are then repeated
     after: str = ""  # the workload whose writes it looks for: it works in the same place
 
     @property
     def place(self) -> str:
-        """What is apart from other workloads, where a target separates them."""
+        """Return the place that is apart from other workloads, where a target separates them."""
         return self.after or self.name
 
 
@@ -43,7 +43,7 @@ class Disturbance(Protocol):
     """Something that can be done to a store, and undone."""
 
     label: str
-    changed: dict[str, Any]  # what a replica's target differs in
+    changed: dict[str, Any]  # changes of a replica's target
     every: float  # seconds between two tries
     least: float  # seconds that it lasts, at least
 
@@ -56,13 +56,13 @@ class Crash(Protocol):
     """The end of a server, and its return."""
 
     label: str
-    fired: bool  # whether it has really happened
+    fired: bool  # True if the fault really happened
 
     async def strike(self) -> None: ...
 
 
 class Disturbances(Protocol):
-    """What can be done to one target's storage."""
+    """Disturbances of one target's storage."""
 
     why_none: str
 
@@ -73,7 +73,7 @@ class Disturbances(Protocol):
 
 
 class ErasedPerson(NamedTuple):
-    """Who was erased, and is looked for in a backup that is made later."""
+    """Person who was erased, and is looked for in a backup made later."""
 
     user: str
     threads: list[str]
@@ -90,7 +90,7 @@ class Stage:
         self.record = record
         self.disturbances = disturbances
         self.backup: Callable[[], BackupProcedure | None] = lambda: None
-        self.tenant: Callable[[], dict[str, Any] | None] = lambda: None  # what differs for another
+        self.tenant: Callable[[], dict[str, Any] | None] = lambda: None  # changes for another
         # Of some texts, which files of a server of the audit's own have each.
         self.server_files: Callable[[list[str]], Awaitable[list[list[str]]]] | None = None
         self.pool: int | None = None  # connections that a replica may open
@@ -98,7 +98,7 @@ class Stage:
         self.alerts: Looked | None = None  # and those alerts that fire
         self.keepsakes: float | None = None  # when they were put away
         self.erased: list[ErasedPerson] = []
-        self.attempt = 0  # of the workload: what it is made of must be new each time
+        self.attempt = 0  # of the workload; ids must be new in each
         self.say: Callable[[str], None] = lambda _: None
 
     def provides(self, part: str) -> bool:
@@ -106,18 +106,18 @@ class Stage:
 
     @property
     def is_apart(self) -> bool:
-        """Whether no one else uses the namespace: then any id may be used there."""
+        """True if no one else uses the namespace, so that any id may be used there."""
         return self.fleet.target.namespace.startswith(PREFIX)
 
     def names(self, what: str, count: int) -> list[str]:
-        """Ids that no other workload uses, and no one but an audit."""
+        """Return ids that no other workload uses, and no one but an audit."""
         again = f"again-{self.attempt}-" if self.attempt else ""
         return [f"{PREFIX}{what}-{self.record.seed}-{again}{number}" for number in range(count)]
 
     async def at_once(
         self, replicas: list[Replica], do: str, *, patience: float = PATIENCE, **args: Any
     ) -> list[Any]:
-        """What each answers that is told its number, `who`, and to `begin` with the others."""
+        """Ask all replicas, each with its number `who`, to `begin` at one moment."""
         begin = time.monotonic() + 0.2
         return await asyncio.gather(
             *(

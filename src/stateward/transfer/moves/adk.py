@@ -32,7 +32,7 @@ try:
     from google.adk.sessions.session import Session
     from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
-    from stateward.integrations.google_adk import split
+    from stateward.integrations.google_adk.state import split
     from stateward.integrations.kept.adk import STATE, STATUS, address, parts_of, shared_name
 except ImportError as error:  # pragma: no cover - the tests install it
     raise InvalidInput(
@@ -59,7 +59,7 @@ class AdkSessions:
 
     def __init__(self, url: EngineURL) -> None:
         self.name = f"adk:{url.safe}"
-        self._last: Session | None = None  # as ADK read it: it is asked for more than once
+        self._last: Session | None = None  # as ADK read it: a session is requested more than once
         with ExitStack() as stack:
             self._base = stack.enter_context(closing(ForeignDatabase(url)))
             if not self._base.has_table("sessions") or not self._base.has_table("user_states"):
@@ -68,7 +68,7 @@ class AdkSessions:
             self._service = their_service(url, self._base)
             states = "SELECT app_name, state FROM app_states ORDER BY app_name"
             self._apps = {app: _dict(state) for app, state in self._base.query(states)}
-            self._users: dict[str, list[str]] = {}  # with the applications that they have state in
+            self._users: dict[str, list[str]] = {}  # user id → applications with state of the user
             users = "SELECT user_id, app_name FROM user_states ORDER BY user_id, app_name"
             for user, app in self._base.query(users):
                 self._users.setdefault(user, []).append(app)
@@ -145,7 +145,7 @@ class AdkSessions:
 def their_service(
     url: EngineURL, base: ForeignDatabase
 ) -> SqliteSessionService | DatabaseSessionService:
-    """The session service that made these tables."""
+    """Return the session service that made these tables."""
     if base.is_file:
         path = url.rest.removeprefix("/")
         columns = base.query("SELECT name FROM pragma_table_info('events')")
@@ -164,6 +164,6 @@ def their_service(
 
 
 def _dict(state: Any) -> dict[str, Any]:
-    """A column of JSON, which is text in some databases."""
-    found: dict[str, Any] = json.loads(state) if isinstance(state, str) else state
-    return found
+    """Return the value of a JSON column, which is text in some databases."""
+    fields: dict[str, Any] = json.loads(state) if isinstance(state, str) else state
+    return fields

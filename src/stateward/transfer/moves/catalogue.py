@@ -1,4 +1,4 @@
-"""Which sources there are, by the word before the colon: `openai-agents:sqlite:///old.db`."""
+"""The import sources by the word before the colon: `openai-agents:sqlite:///old.db`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from stateward.engines.url import did_you_mean
 from stateward.errors import InvalidInput
 from stateward.transfer.moves.foreign import ForeignStore
 
-# The modules whose `open_source` makes a source of what follows the colon.
+# The modules whose `open_source` opens the address after the colon.
 SOURCES = {
     "adk": "adk",
     "claude": "claude_transcripts",
@@ -21,7 +21,7 @@ SOURCES = {
 
 
 def open_source(text: str) -> ForeignStore:
-    """A source, opened; nothing of a framework is imported before it is named."""
+    """Open a source; the package of a framework is imported only for its own sources."""
     scheme, _, rest = text.partition(":")
     if scheme not in SOURCES or not rest:
         raise InvalidInput(

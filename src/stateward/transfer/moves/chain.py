@@ -1,4 +1,4 @@
-"""A digest that grows with a log: equal at a place only if all that is before it is equal."""
+"""A running digest of a log: equal digests mean equal entries up to that place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping
 from hashlib import blake2b
 
-STAMP = 12  # bytes, as many as a commit's own id has
+STAMP = 12  # bytes, as in the id of a commit
 
 
 class Chain:
@@ -17,7 +17,7 @@ class Chain:
         self._link = b""
 
     def add(self, body: str) -> int:
-        """Returns how many bytes it has."""
+        """Add an entry to the digest, and return the size of the entry in bytes."""
         data = body.encode()
         self._link = blake2b(data, key=self._link, digest_size=16).digest()
         self.count += 1
@@ -29,12 +29,12 @@ class Chain:
 
     @property
     def stamp(self) -> str:
-        """The same for the same log, in the shape of a commit's id."""
+        """Return the digest of the log, in the shape of a commit's id."""
         return urlsafe_b64encode(self._link[:STAMP]).decode("ascii")
 
 
 def digest_of_documents(documents: Mapping[str, str]) -> str:
-    """In whatever order they come; "" for none."""
+    """Return a digest that does not depend on the order of the documents; "" for none."""
     if not documents:
         return ""
     whole = blake2b(digest_size=16)

@@ -26,9 +26,9 @@ from stateward.integrations.kept.claude import STATUS, thread_id
 from stateward.state.handle import DERIVED
 from stateward.transfer.moves.foreign import ForeignItem, ForeignThread, message_body
 
-NAMED = 100  # lines that are left out and named, at most
-LOOKED_AT = 100  # lines, for the time of the first
-BLOCK = 1 << 20  # bytes that are read in one piece where lines are counted
+NAMED = 100  # the most skipped lines that are reported by name
+LOOKED_AT = 100  # the most lines read to find the first time
+BLOCK = 1 << 20  # bytes of one read when lines are counted
 
 
 def open_source(text: str) -> Transcripts:
@@ -41,14 +41,14 @@ def open_source(text: str) -> Transcripts:
         )
     if (path / "projects").is_dir():
         path /= "projects"
-    found = sorted(path.glob("*.jsonl")) or sorted(path.glob("*/*.jsonl"))
-    if not found:
+    files = sorted(path.glob("*.jsonl")) or sorted(path.glob("*/*.jsonl"))
+    if not files:
         raise InvalidInput(f"there is no transcript (*.jsonl) in {path}, nor in a folder below it")
-    return Transcripts(path, found)
+    return Transcripts(path, files)
 
 
 class TranscriptFile(NamedTuple):
-    """Where a transcript is, and whether it is a session's own."""
+    """The path of a transcript; either of a session or of a subagent."""
 
     path: Path
     project_key: str
@@ -67,7 +67,7 @@ class Transcripts:
         self.name = f"claude:{path.name}"
         self._files = {file.id: file for session in sessions for file in _with_subagents(session)}
         self._left_out: dict[str, None] = {}
-        self._derived: dict[str, str] = {}  # of what was read last, by the id of the thread
+        self._derived: dict[str, str] = {}  # summaries of the last transcripts read, by thread id
         self._fold = _fold()
 
     @property
@@ -75,7 +75,7 @@ class Transcripts:
         return tuple(self._left_out)
 
     def close(self) -> None:
-        pass  # no file is open while none is read
+        pass  # files are open only while they are read
 
     def size(self) -> int:
         return sum(map(_count, self._files.values()))
@@ -90,18 +90,18 @@ class Transcripts:
 
     def items(self, thread: ForeignThread) -> Iterator[ForeignItem]:
         file, at, count = self._files[thread.id], thread.created, 0
-        known: set[str] = set()
+        ids: set[str] = set()
         summary: Any = None
         key = {"project_key": file.project_key, "session_id": file.session_id}
         for number, line in self._lines(file):
             uuid = line.get("uuid")
             if isinstance(uuid, str):
-                if uuid in known:
+                if uuid in ids:
                     self._leave_out(f"line {number} of {file.id}, which is a duplicate")
                     continue
-                known.add(uuid)
-            said = _time(line)
-            at = at if said is None else said
+                ids.add(uuid)
+            time = _time(line)
+            at = at if time is None else time
             try:
                 yield ForeignItem(message_body(line), at)
             except InvalidInput as error:
@@ -118,7 +118,7 @@ class Transcripts:
         return {} if derived is None else {DERIVED: derived}
 
     def _lines(self, file: TranscriptFile) -> Iterator[tuple[int, TranscriptLine]]:
-        """Every line with its number; what a subagent is has none."""
+        """Yield each line with its number; the metadata of a subagent has no number."""
         if file.subpath is not None:
             beside = file.path.with_suffix(".meta.json")
             if beside.exists() and (meta := _object(beside.read_bytes())):
@@ -154,10 +154,10 @@ def _count(file: TranscriptFile) -> int:
 
 def _object(text: bytes) -> TranscriptLine | None:
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 def _time(line: TranscriptLine) -> float | None:
@@ -168,7 +168,7 @@ def _time(line: TranscriptLine) -> float | None:
 
 
 def _fold() -> Callable[..., Any] | None:
-    """What makes the SDK's summaries, if it is installed."""
+    """Return the SDK's function for summaries, if the SDK is installed."""
     try:
         return import_module("claude_agent_sdk").fold_session_summary  # type: ignore[no-any-return]
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""From foreign conversations to entities, in commits of bounded size that can be sent again.
+"""Writing foreign conversations as entities, in repeatable commits of bounded size.
 
 How far a conversation has come stands in the target alone: a document beside it says how many
 entries were moved, with a digest of them, and is written in the same commit as the entries. So
@@ -50,53 +50,53 @@ IMPORTED = "imported"  # the document that says how far a conversation has come
 PART = 1024 * 1024  # bytes in one commit, before its last entry
 ENTRIES = 1000  # entries in one commit
 BATCH = 2 * 1024 * 1024  # bytes in one round trip
-TRIES = 5  # for a conversation that someone else writes to in the meantime
+TRIES = 5  # tries for a conversation that someone else is writing to
 
 
 class ImportMark(Struct, frozen=True):
-    """The document `imported`: how far a conversation has come, and from where."""
+    """The document `imported`: the source of a conversation, and the number of moved entries."""
 
     source: str
     entries: int
     digest: str
     documents: str
-    commits: int  # of the head: whoever has written since has made it larger
+    commits: int  # `Head.commits` then; a larger one shows that someone has written since
 
 
 class Standing(NamedTuple):
-    """A conversation as it is in the target."""
+    """The state of a conversation in the target."""
 
     head: Head
     reached: ImportMark | None = None
 
     @property
     def is_untouched(self) -> bool:
-        """Whether no one but an import has written to it."""
+        """Return whether only imports have written to the conversation."""
         return self.reached is not None and self.head.commits == self.reached.commits
 
 
 class Survey(NamedTuple):
-    """A conversation of the source, read to its end; a short one is kept whole."""
+    """A conversation of the source, read to its end; a short one stays in memory."""
 
     entries: int
     bytes: int
     digest: str
-    begins: bool  # with what was moved before
+    begins: bool  # with the part that was moved before
     documents: dict[str, str]
     kept: list[ForeignItem] | None
 
     @property
     def items(self) -> int:
-        """What is counted of it: what has no log counts by its documents."""
+        """Return the number of entries, or of documents of a conversation without a log."""
         return self.entries or len(self.documents)
 
     @property
     def whole(self) -> str:
-        """A digest over all of it."""
+        """Return a digest of the whole conversation."""
         return self.digest + digest_of_documents(self.documents)
 
     def is_all_of(self, reached: ImportMark) -> bool:
-        """Whether nothing is left to be moved, given that it begins with what was."""
+        """Return whether everything was moved, if the conversation begins with the moved part."""
         documents = digest_of_documents(self.documents)
         return (self.entries, documents) == (reached.entries, reached.documents)
 
@@ -113,27 +113,27 @@ class EntityWriter:
         self._page = PageSize()
         self._batch: dict[Entity, tuple[int, Commit]] = {}  # with the number of its conversation
         self._size = 0
-        self._beaten: set[int] = set()  # whose commit met someone else's
+        self._beaten: set[int] = set()  # conversations whose commits conflicted with another writer
 
     def move(self, threads: Sequence[ForeignThread], *, dry_run: bool) -> Iterator[MovedThread]:
-        found: dict[int, MovedThread] = {}
+        outcomes: dict[int, MovedThread] = {}
         waiting = dict(enumerate(threads))
         for _ in range(TRIES):
             self._beaten.clear()
             standings = self._standings(waiting.values())
             for (number, thread), standing in zip(waiting.items(), standings, strict=True):
-                found[number] = self._one(number, thread, standing, dry_run)
+                outcomes[number] = self._one(number, thread, standing, dry_run)
             self._flush()
             waiting = {number: threads[number] for number in sorted(self._beaten)}
             if not waiting:
                 break
         for number in waiting:
-            found[number] = MovedThread(
+            outcomes[number] = MovedThread(
                 threads[number], "refused", "another process is writing to it"
             )
         if not dry_run:
-            self._read_back(found)
-        yield from (found[number] for number in range(len(threads)))
+            self._read_back(outcomes)
+        yield from (outcomes[number] for number in range(len(threads)))
 
     # --- one conversation -----------------------------------------------------------
 
@@ -160,25 +160,25 @@ class EntityWriter:
         return moved._replace(added=survey.items - (reached.entries if reached else 0))
 
     def _survey(self, thread: ForeignThread, standing: Standing) -> Survey:
-        """Read it to its end: what is wrong with it is known before any of it is written."""
+        """Read a conversation to its end, so that an error shows before anything is written."""
         check_id(thread.id, "the id of a conversation")
         if thread.owner:
             check_id(thread.owner, "a user")
         reached = standing.reached
         chain, size = Chain(), 0
         begins = reached is None or reached.entries == 0
-        kept: list[ForeignItem] | None = []
+        items: list[ForeignItem] | None = []
         for item in self._source.items(thread):
             size += chain.add(item.body)
             if reached is not None and chain.count == reached.entries:
                 begins = chain.digest == reached.digest
-            if kept is not None:
-                kept.append(item)
-                if size >= PART or len(kept) >= ENTRIES:
-                    kept = None
+            if items is not None:
+                items.append(item)
+                if size >= PART or len(items) >= ENTRIES:
+                    items = None
         documents = dict(self._source.documents(thread))
         size += sum(map(len, documents.values()))
-        return Survey(chain.count, size, chain.digest, begins, documents, kept)
+        return Survey(chain.count, size, chain.digest, begins, documents, items)
 
     def _refusal(self, standing: Standing, survey: Survey) -> str:
         head, reached = standing
@@ -205,7 +205,7 @@ class EntityWriter:
         return f"it has continued in the target since it was imported, and the source has {what}"
 
     def _is_erased(self, thread: ForeignThread) -> bool:
-        """Whether its user was erased after it was begun; an import brings no one back."""
+        """Return whether the user was erased after the conversation began: that stays so."""
         head = Head(True, thread.owner, created=thread.created or 0.0)
         return self._erasures.covers(EntityLine.of(thread.kind, thread.id, head))
 
@@ -253,7 +253,7 @@ class EntityWriter:
     def _entries(
         self, thread: ForeignThread, items: Iterator[ForeignItem], chain: Chain
     ) -> list[Entry]:
-        """The entries of the next commit."""
+        """Return the entries of the next commit."""
         now, size = self._world.now(), 0
         entries: list[Entry] = []
         for item in items:
@@ -289,7 +289,7 @@ class EntityWriter:
     def _documents(
         self, head: Head, chain: Chain, named: Mapping[str, str], digest: str
     ) -> dict[str, Value]:
-        """Some of the source's, and how far it has come; the last come with the last entries."""
+        """Return a commit's documents with the import mark; the last ones join the last entries."""
         reached = ImportMark(self._source.name, chain.count, chain.digest, digest, head.commits)
         texts = {**named, IMPORTED: encode(to_builtins(reached), "how far it has come")}
         values = {}
@@ -300,7 +300,7 @@ class EntityWriter:
         return values
 
     def _add(self, number: int, commit: Commit, size: int) -> None:
-        """A batch holds one commit of an entity."""
+        """Add a commit to the batch; a batch holds one commit of each entity."""
         if commit.entity in self._batch:
             self._flush()
         self._batch[commit.entity] = number, commit
@@ -327,7 +327,7 @@ class EntityWriter:
         return [_standing(fetched) for fetched in found if isinstance(fetched, Fetched)]
 
     def _read_back(self, found: dict[int, MovedThread]) -> None:
-        """What the target has now, small conversations in one round trip."""
+        """Read moved conversations back from the target, small ones in one round trip."""
         together: list[int] = []
         size = 0
         for number, moved in list(found.items()):
@@ -350,7 +350,7 @@ class EntityWriter:
             found[number] = found[number]._replace(read=self._digest(entity, page))
 
     def _digest(self, entity: Entity, page: Fetched) -> str:
-        """Over all of it; or as it was moved, if it has gone on since."""
+        """Return the digest of a conversation, or of its moved part if it was continued since."""
         texts = {name: value.json for name, value in page.documents.items()}
         standing = _standing(page)
         if standing.reached is not None and not standing.is_untouched:
@@ -371,7 +371,7 @@ class EntityWriter:
 
 
 def _parts(documents: Mapping[str, str]) -> list[dict[str, str]]:
-    """What is written in one commit each, in the order that the source gives; at least one."""
+    """Divide documents into commits, in the order of the source; at least one."""
     parts: list[dict[str, str]] = [{}]
     size = 0
     for name, text in documents.items():

@@ -1,4 +1,4 @@
-"""What is moved in: conversations as another framework, or a file, keeps them.
+"""Conversations as another framework, or a file, stores them.
 
 A new source is a class of the shape of `ForeignStore`, and a line in `catalogue.py`. Most sources
 say which entries and documents a conversation has here, as their adapter would have stored them,
@@ -19,19 +19,20 @@ from stateward.engines.url import EngineURL
 from stateward.kinds import THREAD
 from stateward.transfer.erasures import Erasures
 
-LIMITS = Limits(message=Limits().commit)  # an agent may have been given larger ones than here
+# Other frameworks may allow larger messages than Stateward.
+LIMITS = Limits(message=Limits().commit)
 
 
 class ForeignThread(Struct, frozen=True, kw_only=True):
-    """A conversation by the address that it gets here. Times are seconds since 1970."""
+    """A conversation with its address in the target. Times are seconds since 1970."""
 
     id: str
-    owner: str = ""  # "": no one's
+    owner: str = ""  # "" if no user owns the conversation
     kind: str = THREAD
-    status: str = ""  # of the head, where an adapter knows its own by it
+    status: str = ""  # status of the head, by which an adapter recognises its own threads
     created: float | None = None
     updated: float | None = None
-    refused: str = ""  # why it cannot be moved, if it cannot
+    refused: str = ""  # the reason why the conversation cannot be moved, or ""
 
 
 class ForeignItem(NamedTuple):
@@ -42,7 +43,7 @@ class ForeignItem(NamedTuple):
 
 
 class ForeignStore(Protocol):
-    """Where conversations come from. May be read as often as is asked, in the same order.
+    """A source of conversations. May be read any number of times, in the same order.
 
     A conversation whose items or documents raise `InvalidInput` is refused; the others continue.
     """
@@ -51,26 +52,26 @@ class ForeignStore(Protocol):
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """What it has that is not moved, in words, as far as it was read."""
+        """Return descriptions of all omitted data, as far as the source was read."""
 
     def size(self) -> int:
-        """About how many items there are, to tell how far the moving has come."""
+        """Return the approximate number of items, to report progress."""
 
     def threads(self) -> Iterator[ForeignThread]:
-        """Every conversation, once."""
+        """Yield every conversation once."""
 
     def items(self, thread: ForeignThread) -> Iterator[ForeignItem]:
-        """Its log, oldest first, read little by little."""
+        """Yield the log of a conversation, oldest entry first, reading in small portions."""
 
     def documents(self, thread: ForeignThread) -> Mapping[str, str]:
-        """What stands beside the log, by name, as JSON text."""
+        """Return the documents beside the log, by name, as JSON text."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 class ForeignMessages:
-    """Of sources that have messages and nothing beside them."""
+    """The common part of sources that have messages and no documents."""
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -81,48 +82,48 @@ class ForeignMessages:
 
 
 def message_body(message: object) -> str:
-    """A message as a thread keeps it; raises `InvalidInput` if it is none, or is too large."""
+    """Return a message as a thread stores it; `InvalidInput` if it is malformed or too large."""
     return encode_messages((message,), LIMITS)[0]
 
 
 def time_of(at: Any) -> float:
-    """A time as sources keep it: seconds, a datetime or its text; without a zone it is UTC."""
+    """Return the seconds of a source's time: seconds, a datetime or its text; UTC by default."""
     if isinstance(at, int | float):
         return float(at)
-    said = at if isinstance(at, datetime) else datetime.fromisoformat(at)
-    return (said if said.tzinfo is not None else said.replace(tzinfo=UTC)).timestamp()
+    date = at if isinstance(at, datetime) else datetime.fromisoformat(at)
+    return (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp()
 
 
-# --- what becomes of them -----------------------------------------------------------------
+# --- outcomes -----------------------------------------------------------------------------
 
 Fate = Literal["moved", "there", "erased", "refused"]
 
 
 class MovedThread(NamedTuple):
-    """What became of one conversation, or would."""
+    """The outcome of the move of one conversation."""
 
     thread: ForeignThread
     fate: Fate
-    why: str = ""  # it was refused
+    why: str = ""  # the reason for a refusal, or ""
     items: int = 0  # of the source
-    added: int = 0  # of them, this time
+    added: int = 0  # items written by this run
     bytes: int = 0  # of the source
-    digest: str = ""  # over what the source has
-    read: str = ""  # over what the target reads back
+    digest: str = ""  # digest of the source
+    read: str = ""  # digest of the data read back from the target
 
 
 class Terms(NamedTuple):
-    """What whoever moves has said, for all conversations."""
+    """The options of a move, for all conversations."""
 
     namespace: str
-    retain: float | None = None  # seconds, counted from the import; None: for ever
-    again: bool = False  # also what was deleted in the target since it was moved
+    retain: float | None = None  # seconds, counted from the import; None: no limit
+    again: bool = False  # import conversations again that were deleted in the target
 
 
 class MoveTarget(NamedTuple):
-    """Where conversations go to, opened."""
+    """The opened target of conversations."""
 
     url: EngineURL
     engine: SyncEngine
-    erasures: Erasures  # whom nothing may bring back
+    erasures: Erasures  # erased users, whose data must not be imported again
     terms: Terms

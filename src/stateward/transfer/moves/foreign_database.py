@@ -1,7 +1,7 @@
-"""The database of another framework, as it is read: SQLite or PostgreSQL, and nothing is written.
+"""Read-only access to the database of another framework: SQLite or PostgreSQL.
 
-Whoever reads it asks for pages that begin after a key, so that no transaction stands in the way of
-agents that still use it.
+A source reads pages that begin after a key, so that no long transaction blocks agents that still
+use the database.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from stateward.errors import InvalidInput, StoreUnavailable
 
 SCHEMES = ("sqlite", "postgresql", "postgres")
 FILES = SCHEMES[:1]  # those of them that are SQLite's
-PAGE = 100  # rows that are read in one query
+PAGE = 100  # rows of one query
 DRIVERS = re.compile(r"^(sqlite|postgres(?:ql)?)(\+\w+)?://")  # SQLAlchemy names a driver, too
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ForeignDatabase:
-    """Answers queries; parameters stand as `?`. `is_file`: it is SQLite, else PostgreSQL."""
+    """A database that answers queries with `?` parameters. `is_file`: SQLite, not PostgreSQL."""
 
     def __init__(self, url: EngineURL, own: Sequence[str] = ()) -> None:
-        """`own` are the options of the URL that are not the database's, but the reader's."""
+        """Open a database; `own` names the options of the URL that belong to the reader."""
         self.safe = url.safe
         self._postgres: Any = None
         self._sqlite: apsw.Connection | None = None
@@ -45,7 +45,7 @@ class ForeignDatabase:
         path = url.rest.removeprefix("/")
         if not os.path.exists(path):
             raise InvalidInput(f"there is no file {path}; an absolute path has four slashes")
-        with self._plainly():
+        with self._driver_errors():
             self._sqlite = apsw.Connection(path, flags=apsw.SQLITE_OPEN_READONLY)
             self._sqlite.set_busy_timeout(30_000)
 
@@ -58,18 +58,18 @@ class ForeignDatabase:
             ) from error
         options = {name: value for name, value in url.options.items() if name not in own}
         text = url.text.partition("?")[0]
-        with self._plainly():
+        with self._driver_errors():
             self._postgres = psycopg.connect(
                 f"{text}?{urlencode(options)}" if options else text, autocommit=True
             )
             self._postgres.read_only = True
 
     def query(self, sql: str, *args: object) -> list[tuple[Any, ...]]:
-        with self._plainly():
+        with self._driver_errors():
             if self._sqlite is not None:
                 return list(self._sqlite.execute(sql, args))
-            found = self._postgres.execute(sql.replace("%", "%%").replace("?", "%s"), args)
-            rows: list[tuple[Any, ...]] = found.fetchall()
+            cursor = self._postgres.execute(sql.replace("%", "%%").replace("?", "%s"), args)
+            rows: list[tuple[Any, ...]] = cursor.fetchall()
             return rows
 
     def has_table(self, name: str) -> bool:
@@ -78,8 +78,8 @@ class ForeignDatabase:
         return self.query("SELECT to_regclass(?) IS NOT NULL", name)[0][0] is True
 
     def seconds(self, column: str) -> str:
-        """SQL for a time without a zone, in seconds since 1970."""
-        if self._sqlite is not None:  # it writes them in UTC
+        """Return SQL that converts a time without a zone to seconds since 1970."""
+        if self._sqlite is not None:  # SQLAlchemy writes such times in UTC
             return f"unixepoch({column}, 'subsec')"
         zone = "current_setting('TimeZone')"
         return f"extract(epoch FROM {column} AT TIME ZONE {zone})::float8"
@@ -90,24 +90,24 @@ class ForeignDatabase:
                 connection.close()
 
     @contextmanager
-    def _plainly(self) -> Iterator[None]:
-        """A driver's error in words."""
+    def _driver_errors(self) -> Iterator[None]:
+        """Report a driver's error as `StoreUnavailable`."""
         try:
             yield
         except (InvalidInput, StoreUnavailable):
             raise
         except Exception as error:
-            told = " ".join(str(error).split())
-            raise StoreUnavailable(f"{self.safe} cannot be read: {told}") from error
+            text = " ".join(str(error).split())
+            raise StoreUnavailable(f"{self.safe} cannot be read: {text}") from error
 
 
 def database_url(text: str) -> EngineURL:
-    """A URL of SQLite or PostgreSQL, also as SQLAlchemy writes it."""
+    """Parse a URL of SQLite or PostgreSQL, also in the form of SQLAlchemy."""
     return parse(DRIVERS.sub(lambda found: f"{found[1]}://", text))
 
 
 def table_name(url: EngineURL, option: str, default: str) -> str:
-    """The name of a table that the URL may say; it becomes part of SQL."""
+    """Return a table name from the URL, checked because the name becomes part of SQL."""
     name = url.options.get(option, default)
     if not all(_NAME.fullmatch(part) for part in name.split(".")):
         raise InvalidInput(f"{option}={name!r} in the URL is not the name of a table")

@@ -45,7 +45,7 @@ def open_source(path: str) -> JsonLines:
 
 
 class JsonLines(ForeignMessages):
-    """A file of messages. Where a conversation's lines are is kept in a file beside memory."""
+    """A file of messages. A temporary file holds the positions of each conversation's lines."""
 
     def __init__(self, path: str) -> None:
         self.name = f"jsonl:{os.path.basename(path)}"
@@ -53,7 +53,7 @@ class JsonLines(ForeignMessages):
             self._file: BinaryIO = open(path, "rb")  # noqa: SIM115  # closed by `close`
         except OSError as error:
             raise InvalidInput(f"{path} cannot be read: {error.strerror}") from error
-        self._index = apsw.Connection("")  # a temporary file, which goes with the connection
+        self._index = apsw.Connection("")  # temporary, until the connection closes
         try:
             self._read()
         except BaseException:
@@ -67,7 +67,7 @@ class JsonLines(ForeignMessages):
     # --- the index ------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Check every line, and note where it is."""
+        """Check every line, and record its position."""
         self._index.execute(
             "CREATE TABLE lines (thread TEXT, number INTEGER, position INTEGER, user TEXT, "
             "at REAL, items INTEGER)"
@@ -99,7 +99,7 @@ class JsonLines(ForeignMessages):
                 yield number, position, text
             position += len(text)
 
-    # --- what there is --------------------------------------------------------------
+    # --- conversations --------------------------------------------------------------
 
     def size(self) -> int:
         (count,) = next(self._index.execute("SELECT coalesce(sum(items), 0) FROM lines"))
@@ -130,7 +130,7 @@ class JsonLines(ForeignMessages):
 
 
 def read_line(text: bytes) -> JsonLine:
-    """What a line says; raises `InvalidInput` with what is wrong."""
+    """Parse a line; raises `InvalidInput` with the mistake."""
     try:
         line: Any = _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -36,10 +36,10 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
         "importing from LangGraph needs it; install it with: pip install 'stateward[langgraph]'"
     ) from error
 
-USER = "user_id"  # where `StatewardSaver` looks for it
+USER = "user_id"  # the key of the user in `configurable`, as in `StatewardSaver`
 WRITES = {"sqlite": "writes", "postgresql": "checkpoint_writes"}
 
-Address = tuple[str, str]  # of a checkpoint: its namespace and its id
+Address = tuple[str, str]  # the namespace and the id of a checkpoint
 
 
 def open_source(text: str) -> LangGraphThreads:
@@ -95,7 +95,7 @@ class LangGraphThreads:
             yield from self._items()
 
     def items(self, thread: ForeignThread) -> Iterator[ForeignItem]:
-        """It has no log: everything is in documents."""
+        """Yield nothing: a thread of LangGraph consists of documents."""
         return iter(())
 
     def documents(self, thread: ForeignThread) -> Mapping[str, str]:
@@ -107,12 +107,12 @@ class LangGraphThreads:
             for address in self._addresses(thread.id):
                 self._put(draft, address, self._read(thread.id, address), paths)
             entity = Entity(self._drafts.namespace, LANGGRAPH_THREAD, draft)
-            found = self._drafts.run(_whole(entity))
+            fetched = self._drafts.run(_whole(entity))
         finally:
             self._ours.delete_thread(draft)
-        # What a checkpoint consists of comes before it.
-        in_order = sorted(found.documents, key=lambda name: (ORDER.index(name[0]), name))
-        return {name: found.documents[name].json for name in in_order}
+        # The parts of a checkpoint come before the checkpoint itself.
+        in_order = sorted(fetched.documents, key=lambda name: (ORDER.index(name[0]), name))
+        return {name: fetched.documents[name].json for name in in_order}
 
     def close(self) -> None:
         self._open.close()
@@ -135,7 +135,7 @@ class LangGraphThreads:
         )
 
     def _addresses(self, thread: str) -> list[Address]:
-        """Oldest first: ids of checkpoints sort by age."""
+        """Return the addresses of checkpoints, oldest first: their ids sort by age."""
         query = (
             "SELECT checkpoint_ns, checkpoint_id FROM checkpoints WHERE thread_id = ? "
             "ORDER BY checkpoint_id, checkpoint_ns"
@@ -143,11 +143,11 @@ class LangGraphThreads:
         return [(ns, id) for ns, id in self._base.query(query, thread)]
 
     def _paths(self, thread: str) -> dict[tuple[str, str, str], str]:
-        """Where in its graph a task stands, by checkpoint and task: a saver does not tell."""
+        """Return the path of each task in its graph, by checkpoint and task; savers omit paths."""
         table = WRITES[self._base.dialect]
         if self._base.is_file:
             columns = self._base.query("SELECT name FROM pragma_table_info(?)", table)
-            if ("task_path",) not in columns:  # of an older release
+            if ("task_path",) not in columns:  # tables of an older release
                 return {}
         query = (
             f"SELECT DISTINCT checkpoint_ns, checkpoint_id, task_id, task_path FROM {table} "
@@ -157,30 +157,30 @@ class LangGraphThreads:
 
     def _read(self, thread: str, address: Address) -> CheckpointTuple:
         try:
-            found = self._theirs.get_tuple(config_of(thread, *address))
-        except Exception as error:  # whatever a serializer raises
+            checkpoint = self._theirs.get_tuple(config_of(thread, *address))
+        except Exception as error:  # a serializer may raise anything
             raise InvalidInput(
                 f"LangGraph cannot read its checkpoint {address[1]!r}: {error}"
             ) from error
-        if found is None:
+        if checkpoint is None:
             raise InvalidInput(f"its checkpoint {address[1]!r} is gone from the source")
-        return found
+        return checkpoint
 
     def _put(
         self,
         draft: str,
         address: Address,
-        found: CheckpointTuple,
+        checkpoint: CheckpointTuple,
         paths: Mapping[tuple[str, str, str], str],
     ) -> None:
         ns, id = address
-        before = found.parent_config
+        before = checkpoint.parent_config
         parent = None if before is None else before["configurable"]["checkpoint_id"]
-        # No channel is called new: those whose versions their parent has too are not stored again.
-        self._ours.put(config_of(draft, ns, parent), found.checkpoint, found.metadata, {})
+        # Report no new channels: the saver compares the versions with those of the parent.
+        self._ours.put(config_of(draft, ns, parent), checkpoint.checkpoint, checkpoint.metadata, {})
         tasks: dict[tuple[str, bool], list[tuple[str, Any]]] = {}
-        for task, channel, value in found.pending_writes or ():
-            special = channel in WRITES_IDX_MAP  # they have their own numbers
+        for task, channel, value in checkpoint.pending_writes or ():
+            special = channel in WRITES_IDX_MAP  # special writes have their own numbers
             tasks.setdefault((task, special), []).append((channel, value))
         for (task, _), writes in tasks.items():
             path = paths.get((ns, id, task), "")
@@ -223,14 +223,14 @@ class LangGraphThreads:
 
 
 def _whole(entity: Entity) -> Plan[Fetched]:
-    (found,) = yield (Fetch(entity, all_documents=True),)
-    assert isinstance(found, Fetched)
-    return found
+    (fetched,) = yield (Fetch(entity, all_documents=True),)
+    assert isinstance(fetched, Fetched)
+    return fetched
 
 
 @contextmanager
 def their_saver(url: EngineURL) -> Iterator[BaseCheckpointSaver[Any]]:
-    """LangGraph's own saver."""
+    """Open LangGraph's own saver."""
     try:
         if url.scheme in FILES:
             from langgraph.checkpoint.sqlite import SqliteSaver
@@ -253,6 +253,6 @@ def their_saver(url: EngineURL) -> Iterator[BaseCheckpointSaver[Any]]:
 
 
 def config_of(thread: str, ns: str, id: str | None) -> Any:
-    """The address of a checkpoint, as LangGraph writes it."""
-    given = {"thread_id": thread, "checkpoint_ns": ns}
-    return {"configurable": given if id is None else {**given, "checkpoint_id": id}}
+    """Return the config that addresses a checkpoint in LangGraph."""
+    address = {"thread_id": thread, "checkpoint_ns": ns}
+    return {"configurable": address if id is None else {**address, "checkpoint_id": id}}

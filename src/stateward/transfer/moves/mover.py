@@ -1,4 +1,4 @@
-"""A whole source into a namespace, and what became of it.
+"""Importing a whole source into a namespace, and the report of the import.
 
     from stateward.transfer.moves.mover import import_from
 
@@ -39,38 +39,38 @@ from stateward.transfer.moves.foreign import (
 )
 from stateward.transfer.source import Source
 
-TOGETHER = 50  # conversations that are looked at in one round trip
-NAMED = 1000  # refused ones that a report names, at most
-SAID = 100  # items between two words of how far it has come
+TOGETHER = 50  # conversations that are read in one round trip
+NAMED = 1000  # the most refused conversations that a report names
+SAID = 100  # items between two reports of progress
 
 
 class RefusedThread(Struct, frozen=True):
-    """A conversation that was left as it is."""
+    """A conversation that was not imported, and the reason."""
 
     id: str
     why: str
 
 
 class ImportReport(Struct, frozen=True, kw_only=True):
-    """What an import did; or, with `dry_run`, what it would do."""
+    """The report of an import, or with `dry_run` of what it would do."""
 
     source: str
     target: str
     namespace: str
     dry_run: bool
     threads: int = 0  # of the source
-    items: int = 0  # of the source, but for refused ones
-    bytes: int = 0  # of JSON text in them
+    items: int = 0  # of the source, without refused conversations
+    bytes: int = 0  # bytes of their JSON text
     moved: int = 0  # conversations that got items
     added: int = 0  # items
-    there: int = 0  # conversations that lacked nothing
-    erased: int = 0  # left out: their user was erased in the target since
-    anonymous: int = 0  # conversations that are no one's
+    there: int = 0  # conversations that were complete already
+    erased: int = 0  # skipped, because the user was erased in the target since
+    anonymous: int = 0  # conversations without an owner
     refused: int = 0
     refusals: list[RefusedThread] = field(default_factory=list)  # the first thousand
-    lost: tuple[str, ...] = ()  # what the source has and cannot be held here
-    digest: str = ""  # over what the source has
-    read: str = ""  # over what the target has; the same if all is well
+    lost: tuple[str, ...] = ()  # data of the source that the target cannot hold
+    digest: str = ""  # digest of the source
+    read: str = ""  # digest of the target; equal to that of the source after a correct import
 
     @property
     def is_equal(self) -> bool:
@@ -78,7 +78,7 @@ class ImportReport(Struct, frozen=True, kw_only=True):
 
 
 class Owners:
-    """Whose a conversation is that the source says nothing of."""
+    """The owners of conversations for which the source names none."""
 
     def __init__(self, user: str | None, pattern: str | None) -> None:
         self._user = None if user is None else check_id(user, "a user")
@@ -95,9 +95,9 @@ class Owners:
     def of(self, thread: ForeignThread) -> ForeignThread:
         if thread.owner or thread.kind == SHARED:
             return thread
-        found = None if self._pattern is None else self._pattern.search(thread.id)
-        if found is not None and found[1]:
-            return replace(thread, owner=found[1])
+        match = None if self._pattern is None else self._pattern.search(thread.id)
+        if match is not None and match[1]:
+            return replace(thread, owner=match[1])
         if self._user is not None:
             return replace(thread, owner=self._user)
         if self._pattern is not None:
@@ -117,7 +117,7 @@ def import_from(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Put all conversations of a source into a namespace, as its adapter would have stored them.
+    """Import all conversations of a source into a namespace, as its adapter would store them.
 
     What was imported before is not imported again, also if that run was killed; what is new in the
     source is added, unless the conversation was continued in the target: then it is refused, and
@@ -127,31 +127,31 @@ def import_from(
     """
     terms = Terms(check_id(namespace, "a namespace"), seconds(retain), again)
     owners, url = Owners(user, user_pattern), parse(target)
-    with closing(open_source(source)) as found, _target(url, dry_run) as engine:
+    with closing(open_source(source)) as opened_source, _target(url, dry_run) as engine:
         _refuse_restoring(engine, namespace)
         erasures = Erasures()
         erasures.add_all(Source(engine, namespace).marks(), there=True)
         into = MoveTarget(url, engine, erasures, terms)
-        watched = _Watched(found, progress)
+        watched = _Watched(opened_source, progress)
         writer = EntityWriter(watched, into)
         tally = _Tally()
-        threads = map(owners.of, found.threads())
+        threads = map(owners.of, opened_source.threads())
         while some := tuple(islice(threads, TOGETHER)):
             for moved in writer.move(some, dry_run=dry_run):
                 tally.add(moved)
                 watched.passed(moved)
         return tally.report(
-            source=found.name,
+            source=opened_source.name,
             target=url.safe,
             namespace=namespace,
             dry_run=dry_run,
-            lost=found.lost,
+            lost=opened_source.lost,
         )
 
 
 @contextmanager
 def _target(url: EngineURL, dry_run: bool) -> Iterator[SyncEngine]:
-    """The target; whoever only looks makes none, and finds nothing in one that is not there."""
+    """Open the target; a dry run creates none, and treats a missing one as empty."""
     with ExitStack() as stack:
         try:
             engine = stack.enter_context(opened(looking(url) if dry_run else url))
@@ -173,7 +173,7 @@ def _refuse_restoring(engine: SyncEngine, namespace: str) -> None:
 
 
 class _Tally:
-    """The sum of what became of all conversations."""
+    """The sums over the outcomes of all conversations."""
 
     def __init__(self) -> None:
         self._counts = dict.fromkeys(("moved", "there", "erased", "refused"), 0)
@@ -214,7 +214,7 @@ class _Tally:
 
 
 class _Watched:
-    """A source, with word of how far it was read."""
+    """A source that reports the progress of its reader."""
 
     def __init__(self, source: ForeignStore, progress: Progress | None) -> None:
         self.name = source.name

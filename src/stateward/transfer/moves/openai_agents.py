@@ -31,8 +31,8 @@ from stateward.transfer.moves.foreign_database import (
     table_name,
 )
 
-NAMED = 100  # rows that are left out and named, at most
-TABLES = ("sessions_table", "messages_table")  # options of a URL, as the SDK calls its own
+NAMED = 100  # the most skipped rows that are reported by name
+TABLES = ("sessions_table", "messages_table")  # options of a URL, named like those of the SDK
 PREFIX = "key_prefix"
 STRUCTURE = "message_structure"  # the table of `AdvancedSQLiteSession`
 
@@ -49,7 +49,7 @@ def open_source(text: str) -> ForeignStore:
 
 
 class SdkSessions(ForeignMessages):
-    """What both ways of keeping sessions share: items, and those that are left out."""
+    """The common part of both forms of storage: items, and reports of skipped ones."""
 
     def __init__(self, name: str) -> None:
         self.name = f"openai-agents:{name}"
@@ -64,7 +64,7 @@ class SdkSessions(ForeignMessages):
             self._left_out[what] = None
 
     def _item(self, where: str, text: str | bytes, at: float | None) -> Iterator[ForeignItem]:
-        """An item; none, if it is not JSON: the SDK does not show it to an agent either."""
+        """Yield an item; nothing for text that is not JSON, which the SDK skips as well."""
         try:
             item = json.loads(text)
         except ValueError:
@@ -80,12 +80,12 @@ class SdkSessions(ForeignMessages):
 
 
 class Order(NamedTuple):
-    """In which order the SDK reads the items of a session."""
+    """The order in which the SDK reads the items of a session."""
 
     tables: str
     where: str
-    keys: str  # what rows are ordered by, and a page begins after
-    first: tuple[object, ...]  # a key before all there are
+    keys: str  # the columns that rows are ordered by, and a page begins after
+    first: tuple[object, ...]  # a key before all existing ones
 
 
 class SessionTables(SdkSessions):
@@ -163,7 +163,7 @@ class SessionTables(SdkSessions):
 class SessionKeys(SdkSessions):
     """The keys of a Redis server: a hash and a list for each session.
 
-    A server tells its keys in no order, and may tell one twice: they are sorted beside memory.
+    A server lists its keys in no order, and may list a key twice: they are sorted on disk.
     """
 
     def __init__(self, text: str) -> None:
@@ -182,7 +182,7 @@ class SessionKeys(SdkSessions):
         rest = {name: value for name, value in url.options.items() if name != PREFIX}
         bare = url.with_options(**rest).text.partition("?")[0]
         self._client: Any = redis.Redis.from_url(bare, **rest)
-        self._ids = apsw.Connection("")  # a temporary file, which goes with the connection
+        self._ids = apsw.Connection("")  # temporary, until the connection closes
         self._ids.execute("CREATE TABLE ids (id TEXT PRIMARY KEY) WITHOUT ROWID")
         self._leave_out(
             "the times of single items, which RedisSession does not keep: each gets the time at "
@@ -226,8 +226,8 @@ class SessionKeys(SdkSessions):
 
     def threads(self) -> Iterator[ForeignThread]:
         for (id,) in self._ids.execute("SELECT id FROM ids ORDER BY id"):
-            said = self._ask("HMGET", self._key(id), "created_at", "updated_at")
-            created, updated = (None if at is None else float(at) for at in said)
+            times = self._ask("HMGET", self._key(id), "created_at", "updated_at")
+            created, updated = (None if at is None else float(at) for at in times)
             if int(self._ask("PTTL", self._key(id, "messages"))) > 0:
                 self._leave_out("when sessions expire: --retain says it for all of them")
             yield ForeignThread(id=id, created=created, updated=updated)

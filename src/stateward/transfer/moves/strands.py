@@ -33,7 +33,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests install it
         "importing from Strands needs it; install it with: pip install 'stateward[strands]'"
     ) from error
 
-PAGE = 1000  # messages of an agent that are read together
+PAGE = 1000  # messages of an agent in one read
 
 
 def open_source(folder: str) -> StrandsFiles:
@@ -89,7 +89,7 @@ class StrandsFiles:
                     found[f"agent {id}"] = agent.to_dict()
             for id in self._names(thread.id, "multi_agents", MULTI_AGENT_PREFIX):
                 found[f"multi_agent {id}"] = files.read_multi_agent(thread.id, id)
-        return {name: plain_json(kept) for name, kept in found.items() if kept is not None}
+        return {name: plain_json(value) for name, value in found.items() if value is not None}
 
     def close(self) -> None:
         """Files are open only while they are read."""
@@ -98,7 +98,7 @@ class StrandsFiles:
         with refusing():
             files = FileSessionManager(id, storage_dir=str(self._folder))
             session = files.read_session(id)
-        assert session is not None  # a manager of one that is missing would have made it
+        assert session is not None  # a session manager would have created a missing session
         return files, session
 
     def _names(self, session: str, of: str, prefix: str) -> list[str]:
@@ -121,7 +121,7 @@ def messages_of(
 
 @contextmanager
 def refusing() -> Iterator[None]:
-    """What Strands cannot read refuses its session, and the others continue."""
+    """Refuse a session that Strands cannot read, and continue with the others."""
     try:
         yield
     except (SessionException, AttributeError, LookupError, TypeError, ValueError) as error:

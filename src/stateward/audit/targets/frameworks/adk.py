@@ -74,15 +74,15 @@ class DatabaseSessions(FrameworkMemory):
         raise refused
 
     async def _session(self, user: str, id: str) -> Session:
-        """To append to; its past is not needed for that."""
-        named: Json = {"app_name": APP, "user_id": user, "session_id": id}
+        """Return a session to append to, which needs no past events."""
+        address: Json = {"app_name": APP, "user_id": user, "session_id": id}
         bare = GetSessionConfig(num_recent_events=0)
-        session = await self._service.get_session(**named, config=bare)
+        session = await self._service.get_session(**address, config=bare)
         if session is None:
             try:
-                return await self._service.create_session(**named)
+                return await self._service.create_session(**address)
             except AlreadyExistsError:
-                session = await self._service.get_session(**named, config=bare)
+                session = await self._service.get_session(**address, config=bare)
         return session
 
     async def load(self, thread: str, last: int | None) -> list[Json]:
@@ -97,7 +97,7 @@ class DatabaseSessions(FrameworkMemory):
         return dict(await self._service.get_user_state(app_name=APP, user_id=user))
 
     async def put_user(self, user: str, value: Json) -> None:
-        """By an event of a conversation that this replica has with the user."""
+        """Store the state by an event of a conversation that this replica has with the user."""
         session = await self._session(user, f"{user}-{self.target.replica}")
         changed = {f"user:{name}": part for name, part in value.items()}
         await self._store(session, Event(author=APP, actions=EventActions(state_delta=changed)))

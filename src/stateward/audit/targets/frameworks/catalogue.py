@@ -1,4 +1,4 @@
-"""What people already run: the stores that come with agent frameworks, through their public APIs.
+"""Stores that come with agent frameworks, used through their public APIs.
 
 Each is set up as its own documentation says, and used as a careful user would: turns by one call,
 with the framework's own means against repeats where it has any. What a framework lacks is left out
@@ -20,7 +20,7 @@ from stateward.errors import InvalidInput
 
 
 class Framework(Struct, frozen=True):
-    """One store of a framework. `kept_in`: what its URL may name, the first if there is none."""
+    """One store of a framework. `kept_in`: storages its URL may name, the default first."""
 
     module: str
     name: str
@@ -30,7 +30,7 @@ class Framework(Struct, frozen=True):
 
     @property
     def versions(self) -> dict[str, str]:
-        """Of its packages that are installed here, the framework itself first."""
+        """Return the versions of its installed packages, the framework itself first."""
         found = {name: _version(name) for name in self.packages}
         return {name: version for name, version in found.items() if version is not None}
 

@@ -22,7 +22,7 @@ USERS = ("users",)
 class GraphMemory(FrameworkMemory):
     """A turn is one call of a graph that adds its messages to the thread (`add_messages`).
 
-    A message gets its id from the turn's key, which is how LangGraph tells a repeat. LangGraph has
+    A message gets its id from the turn's key, by which LangGraph detects a repeat. LangGraph has
     neither locks nor tasks that run once for all replicas, no versions, and no metrics of lookups.
     """
 

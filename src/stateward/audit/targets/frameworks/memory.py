@@ -1,4 +1,4 @@
-"""What the memories of all frameworks have in common."""
+"""Base of the memories of all frameworks."""
 
 from __future__ import annotations
 

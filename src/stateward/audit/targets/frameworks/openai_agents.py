@@ -94,8 +94,5 @@ class RedisSessions(SessionsMemory):
     @asynccontextmanager
     async def session(self, thread: str) -> Any:
         yield self._kind(
-            thread,
-            redis_client=self._client,
-            key_prefix=self.target.namespace,
-            ttl=SECONDS,
+            thread, redis_client=self._client, key_prefix=self.target.namespace, ttl=SECONDS
         )

@@ -38,7 +38,7 @@ TIDY = 30_000  # milliseconds that removing a schema may wait for someone's tran
 
 
 def kind_of(url: str) -> str:
-    """What a URL names."""
+    """Return the kind of database or folder that a URL names."""
     scheme = url.partition("://")[0]
     return {"postgres": POSTGRES, "rediss": REDIS}.get(scheme, scheme)
 
@@ -49,7 +49,7 @@ def path_of(url: str) -> str:
 
 
 def sandbox(url: str, namespace: str) -> Sandbox:
-    """The one that a URL and a namespace name; it need not be there."""
+    """Return the storage that a URL and a namespace name; it need not exist."""
     return KINDS.get(kind_of(url), FolderSandbox)(url, namespace)
 
 
@@ -77,7 +77,7 @@ class Sandbox:
         )
 
     async def describe(self) -> dict[str, Any]:
-        """How large it is, and what its storage says of itself."""
+        """Describe the storage: its size, and what it reports about itself."""
         raise NotImplementedError
 
     def sqlalchemy(self) -> tuple[str, dict[str, Any]]:
@@ -93,7 +93,7 @@ class SchemaSandbox(Sandbox):
         self.schema = re.sub(r"[^a-z0-9_]", "_", namespace.lower())
 
     def within(self) -> str:
-        """The same database, where names without a schema mean this one."""
+        """Return the URL of the same database with this schema as the default."""
         parts = urlsplit(self.url)
         options = dict(parse_qsl(parts.query))
         asked = f'{options.get("options", "")} -c search_path="{self.schema}"'.strip()
@@ -196,7 +196,7 @@ class KeysSandbox(Sandbox):
         return sorted(names)
 
     async def _keys(self, prefix: str) -> AsyncIterator[str]:
-        """Those that begin so, in small steps: a server with much else is not held up."""
+        """Yield the keys with this prefix in small steps, so that a busy server is not held up."""
         literal = re.sub(r"([\\*?\[\]^-])", r"\\\1", prefix)
         async with self._connected() as client:
             async for key in client.scan_iter(match=f"{literal}*", count=1000):

@@ -14,7 +14,7 @@ from stateward.audit.workloads.workload import Stage, Workload, until
 
 FEWEST = 15  # turns of each in the long conversation
 AT_ONCE = 50  # messages an append, when it is made long
-EVERY = 5  # one turn in so many is delivered by every replica concurrently
+EVERY = 5  # every fifth turn is delivered by all replicas concurrently
 BUDGET = 60.0  # seconds for each race, and for what comes before it: a slow memory races less
 
 
@@ -22,7 +22,9 @@ async def conduct(stage: Stage) -> None:
     reader, *replicas = await stage.fleet.start(1 + max(2, stage.sizes.replicas))
     (thread, long), count = stage.names("race", 2), stage.sizes.race_turns
     stage.record.turn_race = await _raced(stage, reader, replicas, thread, count)
-    await reader.ask("turns:lengthen", thread=long, count=stage.sizes.race_history, patience=120.0)
+    await reader.ask(
+        "turn_races:lengthen", thread=long, count=stage.sizes.race_history, patience=120.0
+    )
     few = max(FEWEST, count // 4)
     stage.record.long_race = await _raced(stage, reader, replicas, long, few)
     await stage.fleet.end(reader, *replicas)
@@ -33,22 +35,22 @@ async def _raced(
 ) -> TurnRace:
     for replica in replicas:
         replica.events.clear()
-    said = await stage.at_once(
-        replicas, "turns:append_all", thread=thread, count=count, patience=300.0
+    answers = await stage.at_once(
+        replicas, "turn_races:append_all", thread=thread, count=count, patience=300.0
     )
     failed = Counter(e["error"] for replica in replicas for e in replica.events if "failed" in e)
     order: list[Any] = []
     unreadable = ""
     try:
-        found = await reader.ask("turns:order", thread=thread, patience=120.0)
-        order = [tuple(each) for each in found]
+        parts = await reader.ask("turn_races:order", thread=thread, patience=120.0)
+        order = [tuple(each) for each in parts]
     except Failed as error:
         unreadable = str(error)[:200]
-    acknowledged = sorted({name for names in said for name in names})
+    acknowledged = sorted({name for names in answers for name in names})
     return TurnRace(acknowledged, order, 2, unreadable, dict(failed))
 
 
-WORKLOAD = Workload("turns", "threads", "racing replicas on one conversation", conduct)
+WORKLOAD = Workload("turn-races", "threads", "racing replicas on one conversation", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -59,14 +61,16 @@ async def lengthen(memory: Memory, tell: Any, thread: str, count: int) -> None:
     for first in range(0, count, AT_ONCE):
         if time.monotonic() > end:
             return
-        given = [message("user", f"past {first + n}") for n in range(min(AT_ONCE, count - first))]
-        await memory.append(thread, given, f"past/{first}")
+        messages = [
+            message("user", f"past {first + n}") for n in range(min(AT_ONCE, count - first))
+        ]
+        await memory.append(thread, messages, f"past/{first}")
 
 
 async def order(memory: Memory, tell: Any, thread: str) -> list[tuple[str, Any]]:
-    """Of each message its turn, and which part of that it is; without the past."""
-    found = [(str(each.get("content")), each.get("part", 0)) for each in await memory.load(thread)]
-    return [(name, part) for name, part in found if not name.startswith("past ")]
+    """Return the turn of each message and the message's part in the turn, without the past."""
+    parts = [(str(each.get("content")), each.get("part", 0)) for each in await memory.load(thread)]
+    return [(name, part) for name, part in parts if not name.startswith("past ")]
 
 
 async def append_all(

@@ -1,4 +1,4 @@
-"""From figures to places in a drawing."""
+"""Conversion of figures into places in a drawing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 _TOO_LARGE = 1e18  # beyond it a figure is a mistake, and would bend the axis out of use
-_NOTHING = 1e-9  # what is nearer to zero than that is zero
+_NOTHING = 1e-9  # smaller values count as zero
 
 
 def usable(value: float) -> bool:
@@ -15,7 +15,7 @@ def usable(value: float) -> bool:
 
 
 def known(value: float | None) -> float | None:
-    """The value if it can be drawn."""
+    """Return the value if it can be drawn, else None."""
     return value if value is not None and usable(value) else None
 
 
@@ -48,11 +48,11 @@ class Axis(NamedTuple):
     def _decades(self, most: int) -> list[float]:
         first, last = math.floor(math.log10(self.low)), math.ceil(math.log10(self.high))
         every = max(1, math.ceil((last - first) / most))
-        found = [10.0**power for power in range(first, last + 1, every)]
+        ticks = [10.0**power for power in range(first, last + 1, every)]
         if last - first <= 2:
-            found += [many * 10.0**power for power in range(first, last) for many in (2, 5)]
+            ticks += [many * 10.0**power for power in range(first, last) for many in (2, 5)]
         near = 1 + 1e-9
-        return sorted(v for v in found if self.low / near <= v <= self.high * near)
+        return sorted(v for v in ticks if self.low / near <= v <= self.high * near)
 
 
 def _round_step(rough: float) -> float:
@@ -63,10 +63,10 @@ def _round_step(rough: float) -> float:
 
 def upright(values: Iterable[float], start: float, end: float) -> Axis:
     """An axis of figures from zero on; logarithmic where they span more than fifty times."""
-    known = [value for value in values if usable(value) and value > _NOTHING]
-    if not known:
+    positive = [value for value in values if usable(value) and value > _NOTHING]
+    if not positive:
         return Axis(0.0, 1.0, start, end)
-    low, high = min(known), max(known)
+    low, high = min(positive), max(positive)
     if high / low <= 50:
         return Axis(0.0, high * 1.08, start, end)
     bottom = 10.0 ** math.floor(math.log10(low))
@@ -74,9 +74,9 @@ def upright(values: Iterable[float], start: float, end: float) -> Axis:
 
 
 def doubling(values: Iterable[float], start: float, end: float) -> Axis:
-    """A logarithmic axis that fits; linear if a value is not positive."""
-    known = [value for value in values if usable(value)] or [1.0]
-    low, high = min(known), max(known)
+    """Return a logarithmic axis that fits; a linear one if a value is not positive."""
+    drawable = [value for value in values if usable(value)] or [1.0]
+    low, high = min(drawable), max(drawable)
     if low <= _NOTHING:
         return flat(low, high, start, end)
     return Axis(low, high if high > low * 1.001 else low * 10, start, end, log=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import Final
 
-from stateward.audit.forms import words
+from stateward.pages import words
 
 _VOID: Final = {"meta", "link", "br", "hr", "wbr", "input"}
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stateward.audit.forms import words
+from stateward.audit.forms import sentences
 from stateward.audit.forms.baseline import Comparison
-from stateward.audit.forms.html.document import document
-from stateward.audit.forms.html.figures import measurements
-from stateward.audit.forms.html.markup import Markup, tag
-from stateward.audit.forms.html.parts import chip, grave, heads, hero, pair, section, shape
+from stateward.audit.forms.measurements import measurements
+from stateward.audit.forms.parts import chip, grave, hero
 from stateward.audit.report import Answer, Evidence, Report, worst_first
+from stateward.pages import words
+from stateward.pages.document import document
+from stateward.pages.markup import Markup, tag
+from stateward.pages.parts import heads, pair, section, shape
 
 
 def html(report: Report, changes: Comparison | None = None) -> str:
@@ -45,7 +47,7 @@ def _body(report: Report, changes: Comparison | None) -> tuple[Markup, ...]:
 
 
 def _contents(report: Report, changes: Comparison | None) -> Markup:
-    """Stays in view: beside the page where there is room, above it where there is not."""
+    """Return the contents, which stay in view: beside the page or, on narrow screens, above it."""
     measured = report.timelines or report.curves or report.growth or report.money
     sections = [
         ("glance", "Summary", True),
@@ -80,7 +82,7 @@ def _entry(answer: Answer) -> str:
 
 
 def _anchored(report: Report) -> list[tuple[str, Answer]]:
-    """Worst first; by its place, because an id of the report may hold anything."""
+    """Return the answers, worst first, with anchors by place: a report's ids may hold anything."""
     return [(f"answer-{at}", each) for at, each in enumerate(worst_first(report.answers), 1)]
 
 
@@ -102,16 +104,22 @@ def _hero(report: Report) -> Markup:
 
 
 def _interruption(report: Report) -> Markup | None:
-    said = " ".join(filter(None, (words.interruption(report), words.left(report))))
-    return tag("p", said, class_="interrupted", role="note") if said else None
+    reasons = " ".join(filter(None, (sentences.interruption(report), sentences.left(report))))
+    return tag("p", reasons, class_="interrupted", role="note") if reasons else None
 
 
 def _counts(report: Report) -> Markup:
     tiles = [
-        tag("li", tag("b", str(many)), f" {verdict}", class_=verdict, title=words.MEANINGS[verdict])
-        for verdict, many in words.counts(report)
+        tag(
+            "li",
+            tag("b", str(many)),
+            f" {verdict}",
+            class_=verdict,
+            title=sentences.MEANINGS[verdict],
+        )
+        for verdict, many in sentences.counts(report)
     ]
-    if many := words.waived(report):
+    if many := sentences.waived(report):
         tiles.append(tag("li", tag("b", str(many)), " waived", class_="waived"))
     return tag("ul", *tiles, class_="counts", aria_label="How many answers have each verdict")
 
@@ -154,7 +162,7 @@ def _waived_mark(answer: Answer) -> Markup | None:
     return tag("div", "waived", class_="waived-mark") if answer.waived is not None else None
 
 
-def _changes(found: Comparison) -> Markup:
+def _changes(changes: Comparison) -> Markup:
     rows = [
         tag(
             "tr",
@@ -162,14 +170,14 @@ def _changes(found: Comparison) -> Markup:
             tag("th", change.what, tag("span", change.where, class_="power"), scope="row"),
             tag("td", f"{change.before} → {change.after}"),
         )
-        for change in found.changes
+        for change in changes.changes
     ]
     table = tag("table", heads("", "What", "Before and now"), tag("tbody", *rows))
     nothing = tag("p", "Nothing changed beyond measurement noise.")
     return section(
         "changes",
-        f"What changed since {words.moment(found.before)}",
-        *(tag("p", f"Note: {note}", class_="why") for note in found.notes),
+        f"What changed since {words.moment(changes.before)}",
+        *(tag("p", f"Note: {note}", class_="why") for note in changes.notes),
         tag("div", table if rows else nothing, class_="panel changes"),
     )
 
@@ -178,7 +186,7 @@ def _changes(found: Comparison) -> Markup:
 
 
 def _card(answer: Answer, anchor: str) -> Markup:
-    """What passed, or is not there, is folded to its first line."""
+    """Draw the card of an answer; one that passed or is absent is folded to its first line."""
     heading = (
         tag("span", _number(answer), class_="number") if answer.number is not None else None,
         tag("h3", answer.question),
@@ -187,7 +195,9 @@ def _card(answer: Answer, anchor: str) -> Markup:
     )
     parts = (
         tag("p", words.sentence(answer.summary), class_="summary"),
-        tag("p", words.sentence(words.waiver(answer)), class_="waiver") if answer.waived else None,
+        tag("p", words.sentence(sentences.waiver(answer)), class_="waiver")
+        if answer.waived
+        else None,
         _means(answer),
         tag("p", answer.why, class_="why") if answer.why else None,
         _evidence(answer.evidence),
@@ -209,17 +219,17 @@ def _means(answer: Answer) -> Markup | None:
     return tag("p", tag("b", "For your users: "), answer.means, class_="means")
 
 
-def _evidence(found: Sequence[Evidence]) -> Markup | None:
-    if not found:
+def _evidence(facts: Sequence[Evidence]) -> Markup | None:
+    if not facts:
         return None
     rows = [
         tag(
             "tr",
             tag("th", fact.what, _small(fact.power), scope="row"),
-            tag("td", words.measured(fact), class_="value"),
+            tag("td", sentences.measured(fact), class_="value"),
             tag("td", fact.limit or "–", class_="limit-cell" if fact.limit else "no-limit"),
         )
-        for fact in found
+        for fact in facts
     ]
     return tag(
         "table",
@@ -245,7 +255,7 @@ def _code(text: str) -> Markup | None:
 
 
 def _command(text: str) -> Markup | None:
-    """Broken between words alone, so that `--only` stays whole on a phone."""
+    """Return the command, broken between words alone, so that `--only` stays whole on a phone."""
     if not text:
         return None
     parts = [part for word in text.split(" ") for part in (tag("span", word), " ")]
@@ -270,7 +280,9 @@ def _settings(report: Report) -> Markup | None:
             tag("td", chip(setting.verdict)),
             tag("th", tag("code", setting.name), scope="row"),
             tag(
-                "td", tag("code", setting.value), tag("span", words.source(setting), class_="power")
+                "td",
+                tag("code", setting.value),
+                tag("span", sentences.source(setting), class_="power"),
             ),
             tag("td", setting.meaning, class_="wide-cell"),
         )
@@ -306,17 +318,17 @@ def _facts(report: Report) -> Markup:
 
 
 def _glossary(report: Report) -> Markup:
-    seen = [verdict for verdict, _ in words.counts(report)]
+    verdicts = [verdict for verdict, _ in sentences.counts(report)]
     return tag(
         "dl",
-        *(tag("div", tag("dt", chip(v)), tag("dd", words.MEANINGS[v])) for v in seen),
+        *(tag("div", tag("dt", chip(v)), tag("dd", sentences.MEANINGS[v])) for v in verdicts),
         class_="glossary",
     )
 
 
 def _footer(report: Report) -> Markup:
-    said = (
+    origin = (
         f"Written by stateward audit from report.json, format {report.format}. Every finding can "
         "be reproduced with the command on its card."
     )
-    return tag("footer", tag("p", said))
+    return tag("footer", tag("p", origin))

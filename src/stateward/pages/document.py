@@ -7,17 +7,14 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 
-from stateward.audit.forms.html.markup import Markup, tag
+from stateward.pages.markup import Markup, tag
 
 
 def document(title: str, *body: Markup) -> str:
     """The file: these elements with the style and the one script, and no other code can run."""
     style, script = _file("page.css"), _file("page.js")
     return "<!doctype html>\n" + tag(
-        "html",
-        _head(title, style),
-        tag("body", *body, tag("script", script)),
-        lang="en",
+        "html", _head(title, style), tag("body", *body, tag("script", script)), lang="en"
     )
 
 
@@ -32,7 +29,7 @@ def policy() -> str:
 
 @cache
 def _file(name: str) -> Markup:
-    return Markup((files("stateward.audit.forms.html") / name).read_text("utf-8"))
+    return Markup((files("stateward.pages") / name).read_text("utf-8"))
 
 
 def _head(title: str, style: Markup) -> Markup:

@@ -18,13 +18,13 @@ async def conduct(stage: Stage) -> None:
     replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
     threads, count = stage.names("list", LISTS), stage.sizes.steps
     seed = stage.record.seed
-    said = await stage.at_once(
-        replicas, "lists:walk", threads=threads, count=count, seed=seed, patience=300.0
+    walks = await stage.at_once(
+        replicas, "consistency:walk", threads=threads, count=count, seed=seed, patience=300.0
     )
     (reader,) = await stage.fleet.start()
-    last = await reader.ask("lists:read_all", threads=threads, who=len(replicas))
+    last = await reader.ask("consistency:read_all", threads=threads, who=len(replicas))
     await stage.fleet.end(reader, *replicas)
-    stage.record.steps = [Step(*step) for steps in (*said, last) for step in steps]
+    stage.record.steps = [Step(*step) for steps in (*walks, last) for step in steps]
 
 
 WORKLOAD = Workload("consistency", "threads", "recording a history for the checker", conduct)
@@ -57,10 +57,10 @@ async def read_all(
 async def _append(memory: Memory, who: int, thread: str, value: str) -> tuple[Any, ...]:
     invoked = time.monotonic()
     try:
-        said = await memory.append(thread, [message("user", value)], value)
+        outcome = await memory.append(thread, [message("user", value)], value)
     except Exception:
-        said = "unknown"
-    status = "ok" if said == "stored" else "unknown"
+        outcome = "unknown"
+    status = "ok" if outcome == "stored" else "unknown"
     return who, invoked, time.monotonic(), status, "append", thread, [value]
 
 

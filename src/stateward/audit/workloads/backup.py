@@ -34,20 +34,20 @@ async def conduct(stage: Stage) -> None:
     (writer,) = await stage.fleet.start(fresh=True)
     for number, user in enumerate(users):
         await writer.call("put_user", user, {"number": number})
-    await writer.ask("drill:write_all", threads=resting, count=RESTING * TURNS)
-    writing = writer.send("drill:write", threads=threads, first=RESTING * TURNS)
+    await writer.ask("backup:write_all", threads=resting, count=RESTING * TURNS)
+    writing = writer.send("backup:write", threads=threads, first=RESTING * TURNS)
     await writer.until(lambda events: len(events) >= BEFORE)
     before = len(writer.events)
     started = time.monotonic()
     moment = await asyncio.to_thread(procedure.save)
     took = time.monotonic() - started
-    await writer.ask("drill:stop")
+    await writer.ask("backup:stop")
     await asyncio.wait_for(writing, 30.0)
     threads += resting
     written: dict[str, list[int]] = {thread: [] for thread in threads}
     for event in writer.events:
         written[event["thread"]].append(event["number"])
-    kept = await _values(writer, users)
+    values = await _values(writer, users)
     await stage.fleet.end(writer)
     started = time.monotonic()
     changed = await asyncio.to_thread(procedure.put_back)
@@ -60,7 +60,7 @@ async def conduct(stage: Stage) -> None:
     there = await _values(reader, users)
     await look_in_backup(stage, reader)
     await stage.fleet.end(reader)
-    same = there == kept
+    same = there == values
     stage.record.drill = Drill(
         before, restored, written, same, took, restoring, moment, procedure.by
     )
@@ -83,7 +83,7 @@ async def stop(memory: Memory, tell: Any) -> None:
 
 
 async def write(memory: Memory, tell: Any, threads: list[str], first: int) -> None:
-    """One turn after the other: at any moment a whole beginning of them is there."""
+    """Write one turn after the other, so that a restored copy must hold an unbroken beginning."""
     number = first
     while not _stopped.is_set():
         await _one(memory, tell, threads[number % len(threads)], number)

@@ -11,30 +11,32 @@ from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload, until
 
 FIELDS = 12  # updates that each replica makes of its own field
-AT_ONCE = 4  # of them at the same moment
+AT_ONCE = 4  # concurrent updates
 FILLING = 400  # other fields of the document, of 300 characters each
 
 
 async def conduct(stage: Stage) -> None:
     replicas = await stage.fleet.start(max(2, stage.sizes.replicas))
     alone, large, small, raising = stage.names("document", 4)
-    said = [await replicas[0].ask("documents:alone", user=alone, raising=raising)]
+    checks = [await replicas[0].ask("document_updates:alone", user=alone, raising=raising)]
     for user, filling in ((large, FILLING), (small, 0)):
-        await replicas[0].ask("documents:fill", user=user, fields=filling)
-        done = await stage.at_once(replicas, "documents:write", user=user, patience=120.0)
-        said.append(await replicas[-1].ask("documents:judge", user=user, done=done, fields=filling))
+        await replicas[0].ask("document_updates:fill", user=user, fields=filling)
+        done = await stage.at_once(replicas, "document_updates:write", user=user, patience=120.0)
+        checks.append(
+            await replicas[-1].ask("document_updates:judge", user=user, done=done, fields=filling)
+        )
     await stage.fleet.end(*replicas)
-    stage.record.update_checks = merged(*said)
+    stage.record.update_checks = merged(*checks)
 
 
-WORKLOAD = Workload("documents", "users", "updating large documents concurrently", conduct)
+WORKLOAD = Workload("document-updates", "users", "updating large documents concurrently", conduct)
 
 
 # --- in a replica -----------------------------------------------------------------------
 
 
 class _Raised(Exception):
-    """What a change raises on purpose."""
+    """Error that a change raises on purpose."""
 
 
 async def alone(memory: Memory, tell: Any, user: str, raising: str) -> list[dict[str, Any]]:
@@ -61,26 +63,28 @@ async def _replacing(memory: Memory, trials: Trials, user: str) -> None:
             await within(memory.put_user(user, value))
         else:
             await within(memory.call("update_user", user, lambda _, value=value: value))
-        found, _ = await within(memory.get_user(user))
-        done = f"{how} {value} in place of {before}"
+        stored, _ = await within(memory.get_user(user))
+        case = f"{how} {value} in place of {before}"
         trials.compare(
             "a put replaces the document" if how == "put" else "an update can remove fields",
-            done,
+            case,
             value,
-            found,
+            stored,
         )
         before = value
-    seen: list[Any] = []
+    received: list[Any] = []
 
     def look(value: dict[str, Any]) -> dict[str, Any]:
-        seen.append(dict(value))
+        received.append(dict(value))
         return {**value, "l": 1}
 
     await within(memory.call("update_user", user, look))
-    done = "what an update's function is given"
-    trials.compare("an update gets the stored value", done, {"k": 0}, seen[-1] if seen else None)
-    found, _ = await within(memory.get_user(user))
-    trials.compare("an update gets the stored value", "what it leaves", {"k": 0, "l": 1}, found)
+    case = "what an update's function is given"
+    trials.compare(
+        "an update gets the stored value", case, {"k": 0}, received[-1] if received else None
+    )
+    stored, _ = await within(memory.get_user(user))
+    trials.compare("an update gets the stored value", "what it leaves", {"k": 0, "l": 1}, stored)
 
 
 async def _raising(memory: Memory, trials: Trials, user: str) -> None:
@@ -92,27 +96,29 @@ async def _raising(memory: Memory, trials: Trials, user: str) -> None:
         raise _Raised("on purpose")
 
     for _ in range(2):
-        said = "no error"
+        raised = "no error"
         try:
             await within(memory.call("update_user", user, fails))
         except Exception as error:
-            said = words(error)
-        done = "update with a function that raises"
-        trials.hold("a failed update changes nothing", said != "no error", done, "an error", said)
-        found, _ = await within(memory.get_user(user))
+            raised = words(error)
+        case = "update with a function that raises"
+        trials.hold(
+            "a failed update changes nothing", raised != "no error", case, "an error", raised
+        )
+        stored, _ = await within(memory.get_user(user))
         expected = {"count": 1, "list": [1]}
         trials.compare(
-            "a failed update changes nothing", f"{done}: what is stored", expected, found
+            "a failed update changes nothing", f"{case}: what is stored", expected, stored
         )
     await within(memory.call("update_user", user, lambda value: {**value, "count": 2}))
-    found, _ = await within(memory.get_user(user))
-    done = "update after one that raised"
-    trials.compare("a failed update changes nothing", done, {"count": 2, "list": [1]}, found)
-    found["list"].append(3)
-    found["more"] = True
+    stored, _ = await within(memory.get_user(user))
+    case = "update after one that raised"
+    trials.compare("a failed update changes nothing", case, {"count": 2, "list": [1]}, stored)
+    stored["list"].append(3)
+    stored["more"] = True
     again, _ = await within(memory.get_user(user))
-    done = "get_user, change the result, get_user again"
-    trials.compare("callers get their own copy", done, {"count": 2, "list": [1]}, again)
+    case = "get_user, change the result, get_user again"
+    trials.compare("callers get their own copy", case, {"count": 2, "list": [1]}, again)
 
 
 async def fill(memory: Memory, tell: Any, user: str, fields: int) -> None:
@@ -120,7 +126,7 @@ async def fill(memory: Memory, tell: Any, user: str, fields: int) -> None:
 
 
 async def write(memory: Memory, tell: Any, user: str, who: int, begin: float) -> dict[str, Any]:
-    """Counts in its own field and in one of all; what was acknowledged, by field."""
+    """Count in an own field and in a shared one; return the acknowledged counts by field."""
     acknowledged = failed = 0
     halves: list[str] = []  # looks at which an update was there in part
 
@@ -147,24 +153,24 @@ async def judge(
     memory: Memory, tell: Any, user: str, done: list[dict[str, Any]], fields: int
 ) -> list[dict[str, Any]]:
     trials = Trials()
-    found, _ = await within(memory.get_user(user))
+    stored, _ = await within(memory.get_user(user))
     size = "a large document" if fields else "a document"
     promise = f"no update of {size} is lost"
     for who, each in enumerate(done):
         least, most = each["acknowledged"], each["acknowledged"] + each["failed"]
-        count = found.get("counts", {}).get(f"{who}", 0)
-        said = f"{least} updates of one field by replica {who}, beside {len(done) - 1} others"
+        count = stored.get("counts", {}).get(f"{who}", 0)
+        updates = f"{least} updates of one field by replica {who}, beside {len(done) - 1} others"
         good = isinstance(count, int) and least <= count <= most
-        trials.hold(promise, good, f"{said}, in {size}", f"{least}", f"{count}")
-        told = f"read {size} while updates change two fields each"
-        trials.hold("no partial updates", not each["halves"], told, "both or none",
+        trials.hold(promise, good, f"{updates}, in {size}", f"{least}", f"{count}")
+        reads = f"read {size} while updates change two fields each"
+        trials.hold("no partial updates", not each["halves"], reads, "both or none",
                     "".join(each["halves"][:1]))  # fmt: skip
     least = sum(each["acknowledged"] for each in done)
     most = least + sum(each["failed"] for each in done)
-    total = found.get("all", 0)
-    said = f"{least} updates of one field by {len(done)} replicas, in {size}"
+    total = stored.get("all", 0)
+    updates = f"{least} updates of one field by {len(done)} replicas, in {size}"
     good = isinstance(total, int) and least <= total <= most
-    trials.hold(promise, good, said, f"{least}", f"{total}")
-    left = sum(1 for n in range(fields) if found.get(f"filling-{n}") == "x" * 300)
+    trials.hold(promise, good, updates, f"{least}", f"{total}")
+    left = sum(1 for n in range(fields) if stored.get(f"filling-{n}") == "x" * 300)
     trials.compare(promise, f"the other fields of {size}", fields, left)
     return trials.plain()
