@@ -1,8 +1,9 @@
 """The `stateward` command. One file a command, imported only when it is the one named.
 
-A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`. What is done with
-one kind of thing, e.g. `thread show` and `thread delete`, is in one file: see `verbs.py`. Exit
-codes are public: see `stateward.cli.common`.
+A command's module has `EXAMPLES`, `configure(parser)` and `run(options) -> int`; `WORDS` lists what
+some of its arguments may be, for completion. What is done with one kind of thing, e.g. `thread
+show` and `thread delete`, is in one file: see `verbs.py`. Exit codes are public: see
+`stateward.cli.common`.
 """
 
 from __future__ import annotations
@@ -15,14 +16,7 @@ from importlib import import_module
 from typing import Any, NoReturn
 
 from stateward import __version__
-from stateward.cli.common import (
-    FAILED,
-    INTERRUPTED,
-    MISUSED,
-    OK,
-    Parser,
-    complain,
-)
+from stateward.cli.common import FAILED, INTERRUPTED, MISUSED, OK, Parser, complain
 from stateward.engines.url import did_you_mean
 from stateward.errors import InvalidInput, StatewardError
 
@@ -90,6 +84,7 @@ COMMANDS = {
     "workflow signal": "send a signal to a workflow",
 }
 MODULES = {  # of another name than theirs
+    "__complete": "complete",
     "audit": "audit.command",
     "import": "imports",
     "waiting": "open_questions",
@@ -112,7 +107,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. A Stateward error is one line, never a traceback."""
     try:
         name, options = read(list(sys.argv[1:] if argv is None else argv))
-        code: int = _command(name).run(options)
+        code: int = command(name).run(options)
         sys.stdout.flush()
         return code
     except SystemExit as end:  # argparse has shown help, the version or what is wrong
@@ -130,6 +125,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def read(words: list[str]) -> tuple[str, argparse.Namespace]:
     """The command that was typed, and its options. Exits if there is nothing to run."""
+    if words[:1] == ["__complete"]:  # asked by the shells, so not in COMMANDS
+        return words[0], argparse.Namespace(words=words[1:])
     if not words or words[0].startswith("-"):
         overview().read(words or ["--help"])
         sys.exit(OK)
@@ -148,8 +145,8 @@ def _refuse_alone(parser: Parser, noun: str, words: list[str]) -> NoReturn:
     verbs = [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{noun} ")]
     if not words or words[0] in ("-h", "--help"):
         parser.read(["--help"])
-    said = did_you_mean(words[0], verbs) if "://" not in words[0] else ""
-    parser.error(f"{noun} needs a subcommand: {', '.join(verbs)}{said}")
+    guess = did_you_mean(words[0], verbs) if "://" not in words[0] else ""
+    parser.error(f"{noun} needs a subcommand: {', '.join(verbs)}{guess}")
 
 
 def overview() -> Parser:
@@ -165,17 +162,17 @@ def overview() -> Parser:
 
 
 def command_parser(name: str) -> Parser:
-    summary, command = COMMANDS[name], _command(name)
+    summary, work = COMMANDS[name], command(name)
     parts = {part: text for part, text in COMMANDS.items() if part.startswith(f"{name} ")}
     more = f"\n\nsubcommands, each with its own --help:\n{listed(parts)}" if parts else ""
     parser = Parser(
         prog=f"stateward {name}",
-        usage=getattr(command, "USAGE", None),
+        usage=getattr(work, "USAGE", None),
         description=f"{summary[0].upper()}{summary[1:]}.{more}",
-        epilog=command.EXAMPLES,
+        epilog=work.EXAMPLES,
     )
     if name not in NOUNS:
-        command.configure(parser)
+        work.configure(parser)
         parser.set_defaults(usage=parser.usage, command=name)
         parser.add_argument("--json", action="store_true", help="print one JSON object")
     return parser
@@ -185,8 +182,8 @@ def listed(commands: dict[str, str]) -> str:
     return "\n".join(f"  {name:<17} {summary}" for name, summary in commands.items())
 
 
-def _command(name: str) -> Any:
-    """What has the examples, the options and the work of a command: a module, or a noun's verb."""
+def command(name: str) -> Any:
+    """Return the module of a command, or a noun's verb: its examples, its options and its work."""
     noun, _, verb = name.partition(" ")
     if noun in NOUNS:
         module = import_module(f"stateward.cli.{noun}")

@@ -1,4 +1,4 @@
-"""What the commands around backups say when they are done."""
+"""Sentences that the backup commands print at their end."""
 
 from __future__ import annotations
 

@@ -39,6 +39,8 @@ examples:
 
 exit codes: 0 measured, 1 the store failed, 2 wrong usage, 4 interrupted"""
 
+WORDS = {"only": OPERATIONS}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
@@ -60,12 +62,12 @@ def run(options: argparse.Namespace) -> int:
     # Errors are counted and shown in the table: the log's own lines would only repeat them.
     logging.getLogger("stateward").addHandler(logging.NullHandler())
 
-    async def measured() -> BenchResult:
+    async def measure() -> BenchResult:
         show: Show = lambda what, done, total: bar.fill(f"{what[:42]:<42}", done, total)  # noqa: E731
         return await Benchmark(plan, show).run()
 
     with Bar() as bar:
-        result = run_interruptibly(measured())
+        result = run_interruptibly(measure())
     if options.html is not None:
         write_whole(options.html, page.html(result).encode())
     if options.json:

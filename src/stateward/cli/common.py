@@ -1,4 +1,4 @@
-"""What the commands share: exit codes, complaints, their parser, progress, and Ctrl-C."""
+"""Parts shared by the commands: exit codes, complaints, the parser, progress, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ import signal
 import socket
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple, NoReturn, Self, TypeVar
 
+from stateward.codec import encode
 from stateward.engines.registry import parse
 from stateward.engines.url import EngineURL, did_you_mean
 from stateward.errors import InvalidInput
+from stateward.files import WholeFile
 
 OK, FAILED, MISUSED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 4
 
@@ -44,12 +48,17 @@ class Parser(argparse.ArgumentParser):
         options, rest = self.parse_known_intermixed_args(words)
         unknown = next((word for word in rest if word.startswith("-")), None)
         if unknown is not None:
-            known = re.findall(r"--[a-z][a-z-]+", self.format_help())
+            names = re.findall(r"--[a-z][a-z-]+", self.format_help())
             name = unknown.partition("=")[0]
-            self.error(f"unrecognized option {name}{did_you_mean(name, known)}")
+            self.error(f"unrecognized option {name}{did_you_mean(name, names)}")
         if rest:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
         return options
+
+    @property
+    def arguments(self) -> list[argparse.Action]:
+        """The options and positional arguments, in the order in which they were added."""
+        return self._actions
 
     def error(self, message: str) -> NoReturn:
         shown = re.sub(r":[^\s']+", ":…", message)  # what follows a colon may be a password
@@ -81,11 +90,11 @@ def store_and_words(
 
     With too few words, or too many, whoever typed them is asked to say `what`.
     """
-    given = [word for word in (options.url, *options.words) if word is not None]
-    url = parse(given.pop(0)) if given and "://" in given[0] else parse(None)
-    if not least <= len(given) <= (least if most is None else most):
+    words = [word for word in (options.url, *options.words) if word is not None]
+    url = parse(words.pop(0)) if words and "://" in words[0] else parse(None)
+    if not least <= len(words) <= (least if most is None else most):
         raise InvalidInput(f"say {what}: {options.usage}")
-    return url, given
+    return url, words
 
 
 def add_care(add: Callable[..., Any]) -> None:
@@ -105,7 +114,7 @@ def add_by(add: Callable[..., Any]) -> None:
 
 
 def who(options: argparse.Namespace) -> str:
-    """Who does it: as was said, or whoever is logged in."""
+    """Return who makes the change: the name after --by, or the account and host."""
     return str(options.by or f"{getpass.getuser()}@{socket.gethostname()}")
 
 
@@ -137,11 +146,11 @@ class Screen(NamedTuple):
 
 
 def numbers(option: str, text: str, most: int) -> list[int]:
-    """What an option like 1,10,100 lists."""
+    """Return the numbers that an option like 1,10,100 lists."""
     parts = text.split(",")
     if not all(re.fullmatch("[0-9]{1,9}", part) and 1 <= int(part) <= most for part in parts):
-        said = f"{text[:40]}…" if len(text) > 40 else text
-        raise InvalidInput(f"{option} must be numbers like 1,10,100, up to {most:,}, not {said!r}")
+        shown = f"{text[:40]}…" if len(text) > 40 else text
+        raise InvalidInput(f"{option} must be numbers like 1,10,100, up to {most:,}, not {shown!r}")
     return [int(part) for part in parts]
 
 
@@ -156,7 +165,7 @@ def chosen(what: str, text: str | None, known: Iterable[str]) -> list[str]:
 
 
 def command_line(command: str, target: str | None, **options: object) -> str:
-    """What repeats a command, without credentials."""
+    """Return a line that repeats the command, without credentials."""
     words = ["stateward", command]
     if target is not None:
         words.append(parse(target).safe if "://" in target else target)
@@ -164,6 +173,20 @@ def command_line(command: str, target: str | None, **options: object) -> str:
         if value is not None:
             words += [f"--{name.replace('_', '-')}", f"{value}"]
     return shlex.join(words)
+
+
+def write_lines(lines: Iterable[dict[str, Any]], path: str | None) -> Counter[str]:
+    """Write an export to stdout, or to a file that appears complete or not at all.
+
+    Returns how many lines of each kind there were: what a line "is", if it says so.
+    """
+    counts: Counter[str] = Counter()
+    with nullcontext() if path is None else WholeFile(path) as file:
+        for line in lines:
+            text = encode(line, "the export")
+            print(text) if file is None else file.write_line(text)
+            counts[line.get("is", "")] += 1
+    return counts
 
 
 class ProgressLine:

@@ -1,4 +1,4 @@
-"""`stateward completion`: a script for the shell, made from the options of every command."""
+"""`stateward completion`: a script that asks `stateward __complete` what may follow."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stateward.cli.common import OK
 
 SHELLS = ("bash", "zsh", "fish")
 EXAMPLES = """\
-Prints the script; it needs nothing but the shell.
+Prints a short script. At each TAB it asks stateward itself what may follow.
 
 examples:
   source <(stateward completion bash)              in ~/.bashrc

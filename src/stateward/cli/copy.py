@@ -41,11 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help=f"with --follow: how often to look for deletions (default: {COMPARE:g})",
     )
-    add(
-        "--finish",
-        action="store_true",
-        help="with --follow: copy the rest, and stop",
-    )
+    add("--finish", action="store_true", help="with --follow: copy the rest, and stop")
 
 
 def run(options: argparse.Namespace) -> int:

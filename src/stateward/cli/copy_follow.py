@@ -31,7 +31,7 @@ def run_follow(source: EngineURL, target: EngineURL, options: argparse.Namespace
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         with ProgressLine() as line:
-            told = _Told(line, json=options.json)
+            progress = _Told(line, json=options.json)
             report = follow(
                 source.text,
                 target.text,
@@ -41,13 +41,13 @@ def run_follow(source: EngineURL, target: EngineURL, options: argparse.Namespace
                 compare=options.compare,
                 finish=options.finish,
                 stopped=lambda: stops > 0,
-                progress=told.tell,
+                progress=progress.tell,
             )
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
     if options.json:
-        told.show(report)
+        progress.show(report)
         return OK
     print(f"{target.safe}: a copy of {source.safe}; {in_words(report)}")
     if options.finish:
@@ -59,7 +59,7 @@ def run_follow(source: EngineURL, target: EngineURL, options: argparse.Namespace
 
 
 def in_words(report: FollowReport) -> str:
-    """What was done, and what is left to do."""
+    """Describe what the copy brought over and what remains."""
     done = f"{report.brought:,} entities copied, {report.removed:,} removed"
     if report.problem is not None:
         return f"{done}; waiting: {report.problem}"
@@ -70,7 +70,7 @@ def in_words(report: FollowReport) -> str:
 
 
 class _Told:
-    """What was said of the progress, and when."""
+    """The last progress report, and when it was printed."""
 
     def __init__(self, line: ProgressLine, *, json: bool) -> None:
         self._line = line
@@ -84,6 +84,6 @@ class _Told:
             self.show(report)
 
     def show(self, report: FollowReport) -> None:
-        said = json.dumps(msgspec.to_builtins(report)) if self._json else in_words(report)
-        print(said, flush=True)
+        text = json.dumps(msgspec.to_builtins(report)) if self._json else in_words(report)
+        print(text, flush=True)
         self._at = time.monotonic()

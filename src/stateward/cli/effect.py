@@ -26,7 +26,7 @@ from stateward.codec import check_count
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 from stateward.kinds import EFFECT
-from stateward.options import UNSAID
+from stateward.owner import UNSAID
 from stateward.records import EffectInfo
 from stateward.state.effects import Decision
 
@@ -86,8 +86,8 @@ def _list(options: argparse.Namespace) -> int:
             name=options.tool,
             limit=limit + 1,
         )
-        found = list(listing)
-    effects, more = found[:limit], len(found) > limit
+        infos = list(listing)
+    effects, more = infos[:limit], len(infos) > limit
     if options.json:
         rows = [to_builtins(info) for info in effects]
         print(json.dumps({"url": url.safe, "namespace": options.namespace, "effects": rows}))
@@ -186,8 +186,8 @@ def _resolve(options: argparse.Namespace) -> int:
 
 
 def _decision(options: argparse.Namespace) -> tuple[Decision, dict[str, Any]]:
-    given = (options.done is not None, options.failed is not None, options.not_done)
-    if sum(given) != 1:
+    decisions = (options.done is not None, options.failed is not None, options.not_done)
+    if sum(decisions) != 1:
         raise InvalidInput("pass exactly one of: --done [JSON], --failed TEXT, --not-done")
     if options.failed is not None:
         return "failed", {"error": options.failed}

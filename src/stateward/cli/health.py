@@ -55,7 +55,7 @@ def _ask(url: EngineURL, namespace: str, replica: str | None, replicas: str | No
         namespace=namespace,
         replica=replica,
         replicas=names,
-        spill=False,  # what a dead process kept is for one that works to store
+        spill=False,  # turns spilled by a dead process are stored by a working one
         heartbeat=None,
     )
     try:

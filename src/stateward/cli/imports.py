@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def say(report: ImportReport) -> None:
-    """Counts, digests, and what must be known besides."""
+    """Print the counts, the digests and the warnings of an import."""
     verb = "would be imported" if report.dry_run else "imported"
     print(f"{report.target}: {verb} from {report.source}")
     print(

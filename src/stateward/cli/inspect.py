@@ -40,6 +40,8 @@ examples:
   stateward inspect sqlite:///agents.db repeats --user u-42
   stateward inspect sqlite:///agents.db --watch"""
 
+WORDS = {"section": (*LISTS, *SINGLES, "repeats")}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
@@ -109,8 +111,8 @@ def _read(asked: PageRequest, words: Sequence[str]) -> RowPage:
     noun = what.removesuffix("s")
     if noun in ("thread", "user", "workflow", "task", "lock"):
         raise InvalidInput(f"inspect shows one entity; to list them: stateward {noun} list URL")
-    known = ", ".join([*LISTS, "repeats", *(f"{name} ID" for name in SINGLES)])
-    raise InvalidInput(f"there is no section {' '.join(words)!r}; use one of: {known}")
+    sections = ", ".join([*LISTS, "repeats", *(f"{name} ID" for name in SINGLES)])
+    raise InvalidInput(f"there is no section {' '.join(words)!r}; use one of: {sections}")
 
 
 def _print(namespace: str, words: Sequence[str], page: RowPage) -> None:

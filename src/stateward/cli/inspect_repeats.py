@@ -16,7 +16,7 @@ from stateward.cli.verbs import open_to_look
 from stateward.codec import MOST
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
-from stateward.options import UNSAID
+from stateward.owner import UNSAID
 from stateward.records import ThreadInfo
 from stateward.repeats import local_embed
 from stateward.sync.why.moment import documents_of, find_signs, read_thread
@@ -35,24 +35,22 @@ def _repeats(store: sync.Store, options: argparse.Namespace, url: str) -> int:
     embed = local_embed() if options.semantic else None
     threads = nsmallest(options.limit + 1, _threads(store, options), key=_by_id)
     page, more = threads[: options.limit], len(threads) > options.limit
-    found = []
+    rows = []
     for info in page:
         read = read_thread(store, info.id, info.user, last=options.last)
         signs = find_signs(store, read, documents_of(store, info.user), {}, embed)
-        found += [_placed(sign, info) for sign in signs]
+        rows += [_placed(sign, info) for sign in signs]
     after = page[-1].id if more else None
     if options.json:
-        print(json.dumps({"url": url, "threads": len(page), "repeats": found, "after": after}))
+        print(json.dumps({"url": url, "threads": len(page), "repeats": rows, "after": after}))
     else:
-        _show(found, len(page), after)
+        _show(rows, len(page), after)
     return OK
 
 
 def _threads(store: sync.Store, options: argparse.Namespace) -> Iterator[ThreadInfo]:
     for info in store.threads(
-        UNSAID if options.user is None else options.user,
-        prefix=options.thread or "",
-        archived=None,
+        UNSAID if options.user is None else options.user, prefix=options.thread or "", archived=None
     ):
         if options.thread is not None and info.id != options.thread:
             continue

@@ -1,4 +1,4 @@
-"""What `stateward inspect` can show: each section reads one page and gives rows of plain data."""
+"""The sections of `stateward inspect`: each reads one page and returns rows of plain data."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def storage(asked: PageRequest) -> RowPage:
     """By kind: how many entities and entries, and their bytes as estimated from some of them."""
     kinds = [kind for kind, how in KINDS.items() if not how.internal]
     rows = [row for kind in kinds if (row := _stored(asked, kind))["entities"]]
-    said = asked.engine.describe()
+    facts = asked.engine.describe()
     about = {
-        "engine": f"{said.engine} {said.version}",
-        "bytes": said.bytes,
-        "capacity": said.capacity,
-        "durability": said.durability,
+        "engine": f"{facts.engine} {facts.version}",
+        "bytes": facts.bytes,
+        "capacity": facts.capacity,
+        "durability": facts.durability,
     }
     return RowPage(("kind", "entities", "entries", "bytes_estimated"), rows, about=about)
 
@@ -84,8 +84,8 @@ def one(asked: PageRequest, kind: str, id: str) -> RowPage:
     kinds = (kind, LANGGRAPH_THREAD) if kind == THREAD else (kind,)
     entities = [Entity(asked.namespace, each, id) for each in kinds]
     outcomes = asked.ask(*(Fetch(entity, log=log, all_documents=True) for entity in entities))
-    found = [(entity, each) for entity, each in zip(entities, outcomes, strict=True)]
-    there = [(entity, each) for entity, each in found if isinstance(each, Fetched)]
+    pairs = [(entity, each) for entity, each in zip(entities, outcomes, strict=True)]
+    there = [(entity, each) for entity, each in pairs if isinstance(each, Fetched)]
     entity, fetched = next((each for each in there if each[1].head.exists), there[0])
     head = fetched.head
     if not head.exists:
@@ -138,20 +138,20 @@ def _entry(entry: Entry, says: KeptState) -> Row:
 
 
 def _checkpoints(fetched: Fetched) -> Iterator[Row]:
-    """What LangGraph would show of the thread."""
+    """Yield the checkpoints of a thread as LangGraph lists them."""
     for row in langgraph.checkpoints(fetched.documents):
         yield row | {"at": moment_of(row["at"])}
 
 
 def _find(kind: str) -> str:
-    """What shows the ids of a kind."""
+    """Return the command that lists the ids of a kind."""
     if kind in SINGLES_OF_ADAPTERS:
         return f"stateward inspect URL {kind}s"
     return f"stateward {kind} list URL" if kind in NOUNS else "stateward inspect URL"
 
 
 def _kept(kind: str) -> Callable[[PageRequest], RowPage]:
-    """What an adapter keeps under its own ids, one row each."""
+    """Return a reader of what an adapter stores under its own ids, one row for each id."""
 
     def listed(asked: PageRequest) -> RowPage:
         def row(found: Found) -> Row:
@@ -173,8 +173,8 @@ def _number(after: str | None) -> int:
 
 def replicas(asked: PageRequest) -> RowPage:
     """Processes that have the store open, or had it within the last hour."""
-    found = replicas_in(asked.ask(*listings(asked.namespace)), time.time())
-    rows = [_replica(info) for info in found]
+    beats = replicas_in(asked.ask(*listings(asked.namespace)), time.time())
+    rows = [_replica(info) for info in beats]
     columns = ("id", "status", "version", "started", "last_beat", "reads", "writes", "failures")
     return RowPage((*columns, "kept", "read_p99_ms"), rows[: asked.limit])
 

@@ -51,7 +51,7 @@ def watch(url: EngineURL, options: argparse.Namespace) -> int:
 
 
 def _probe(store: sync.Store) -> str | None:
-    """What is wrong with the store; None: it answers."""
+    """Return what is wrong with the store, or None if it answers."""
     try:
         for _ in store.threads(archived=None):
             break
@@ -106,8 +106,8 @@ def _scrape(address: str) -> dict[str, Any]:
     samples = parse_text(text)
 
     def total(name: str, **labels: str) -> int:
-        found = (v for n, have, v in samples if n == name and labels.items() <= have.items())
-        return round(sum(found))
+        values = (v for n, have, v in samples if n == name and labels.items() <= have.items())
+        return round(sum(values))
 
     lookups, times = percentiles(samples, names.LOOKUP_LATENCY.name)
     return {

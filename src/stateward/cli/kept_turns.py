@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterable, Mapping
 
 from stateward.engine import SyncEngine
 from stateward.errors import StoreUnavailable
-from stateward.layers.coalescer_sync import Coalescer
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import Spill
 from stateward.layers.policy import Policy
 from stateward.observe.counters import Counters
 from stateward.ops import Entity, Fetch, Fetched
+from stateward.sync.layers.coalescer import Coalescer
 from stateward.sync.layers.deadlines import Deadlines
 from stateward.sync.layers.outage.replay import Replayer
 from stateward.world import World
 
 
 class KeptTurns:
-    """What the stores of all replicas could not take: the spill files in some folders.
+    """The spill files in some folders: turns that the stores of all replicas could not take.
 
     A replica replays only what lives with it. What it kept of a thread that moves would wait for
     the thread to come back.
@@ -68,7 +68,7 @@ class KeptTurns:
     def _forget_deleted(
         self, backlog: Backlog, entity: Entity, volumes: Iterable[SyncEngine]
     ) -> None:
-        """What was deleted where it lived then stays so: its new home knows nothing of that."""
+        """Drop turns of what was deleted on its old volume: the new one has no record of that."""
         heads = [engine.execute((Fetch(entity),))[0] for engine in volumes]
         dropped = max(head.head.dropped for head in heads if isinstance(head, Fetched))
         gone = [record for record in backlog.waiting[entity] if record.at <= dropped]

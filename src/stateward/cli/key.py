@@ -90,7 +90,7 @@ def run(options: argparse.Namespace) -> int:
 def _logged(
     options: argparse.Namespace, store: sync.Store, record: KeyRecord
 ) -> AbstractContextManager[dict[str, Any]]:
-    """Who may ask is decided by hand: it stands in the log of the namespace that has the keys."""
+    """Log the change of a key in the operations log of the namespace that holds the keys."""
     detail: dict[str, Any] = {"scope": record.scope, "one_user": record.user is not None}
     if record.namespaces is not None:
         detail["namespaces"] = list(record.namespaces[:MOST_NAMED])

@@ -15,9 +15,9 @@ from stateward.integrations.kept import kept_state
 from stateward.kinds import LANGGRAPH_THREAD, TASK, THREAD, USER, WORKFLOW
 from stateward.ops import Found, Head, List, Listed, Op, Outcome
 from stateward.records import TaskInfo, WorkflowInfo, moment
-from stateward.state.run_record import TELLING, workflow_info
 from stateward.state.task_record import READING as TASK_READING
 from stateward.state.task_record import task_info
+from stateward.state.workflow_record import TELLING, workflow_info
 from stateward.world import World
 
 Row = dict[str, Any]
@@ -63,7 +63,7 @@ class RowPage(Struct, frozen=True):
 
 
 def threads(asked: PageRequest) -> RowPage:
-    """Those of Stateward, then those of LangGraph, whose messages are within checkpoints."""
+    """List Stateward's threads, then LangGraph's, whose messages are within checkpoints."""
 
     def row(found: Found) -> Row:
         head, ours = found.head, found.entity.kind == THREAD
@@ -144,7 +144,7 @@ def tasks(asked: PageRequest) -> RowPage:
 
 
 def told_of(info: WorkflowInfo | TaskInfo) -> Row:
-    """What a listing may show: not what the work is about, which may be personal data."""
+    """Return the columns of a listing, without the content of the work: it may be personal data."""
     unsaid = ("cursor", "state", "updated_at", "due_at")
     return {name: value for name, value in asdict(info).items() if name not in unsaid}
 
@@ -181,7 +181,7 @@ def _lock(found: Found) -> Row:
 
 
 def page_of(columns: tuple[str, ...], listed: Listed, more: Callable[[Found], Row]) -> RowPage:
-    """What every entity has, and what is shown besides of this kind."""
+    """Return a page with the columns of every entity and those of this kind."""
     rows = []
     for found in listed.entities:
         head = found.head

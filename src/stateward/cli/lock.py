@@ -59,12 +59,12 @@ def _break(options: argparse.Namespace) -> int:
         about |= {"until": moment_of(held.until), "broken": False}
         whose = f"{cell(held.holder)} has held since {cell(moment_of(held.granted))}"
         question = f"Break the {what} {cell(name)!r}, which {whose} (token {held.token})"
-        said = (
+        done = (
             f"the {what} {cell(name)!r} is free: {cell(held.holder)} held it with token "
             f"{held.token}, and the next token is greater"
         )
         deed = Deed(store, what, name, {"token": held.token})
-        return changed(options, url, deed, about, question, take, lambda _: said)
+        return changed(options, url, deed, about, question, take, lambda _: done)
 
 
 def _handle(store: sync.Store, what: str, name: str) -> Handle:

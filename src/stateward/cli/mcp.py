@@ -90,8 +90,8 @@ def _serve(
 
     def begun(port: int) -> None:
         here = f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
-        told = json.dumps({"url": here, "store": safe}) if options.json else f"{safe}: {here}"
-        print(told, flush=True)
+        line = json.dumps({"url": here, "store": safe}) if options.json else f"{safe}: {here}"
+        print(line, flush=True)
 
     with listening_on(host, port) as listening:
         return serve(McpApplication(store, caller), listening, begun)

@@ -33,7 +33,7 @@ class ViewedCall(Struct, frozen=True):
 
 
 class ViewedResult(Struct, frozen=True):
-    """What a tool answered."""
+    """The answer of a tool."""
 
     id: str
     text: str
@@ -63,7 +63,7 @@ def view(message: Message) -> MessageView:
 
 
 def _spoken(message: Message) -> tuple[str, Message]:
-    """Who speaks, and the part of the message that has the words."""
+    """Return the role, and the part of the message that holds the words."""
     if MESSAGE in message and isinstance(message.get("data"), Mapping):
         message = {"type": message[MESSAGE], **message["data"]}
     role = role_of(dict(message))
@@ -77,9 +77,9 @@ def _spoken(message: Message) -> tuple[str, Message]:
         message = content
     elif isinstance(message.get("blocks"), list):  # LlamaIndex
         beside = message.get("additional_kwargs")
-        known = {} if not isinstance(beside, Mapping) else beside
+        fields = {} if not isinstance(beside, Mapping) else beside
         message = {"content": [*map(_block, message["blocks"])]}
-        message |= {name: known[name] for name in ("tool_calls", "tool_call_id") if name in known}
+        message |= {name: fields[name] for name in ("tool_calls", "tool_call_id") if name in fields}
     elif isinstance(message.get("contents"), list):  # Microsoft's Agent Framework
         message = {"content": [*map(_held, message["contents"])]}
     elif role is not None and "kind" in message:  # Pydantic AI
@@ -100,19 +100,19 @@ def _part(part: Any) -> Any:
         return {"type": "tool_use", **named, "input": part.get("args")}
     if kind in ("tool-return", "builtin-tool-return", "retry-prompt") and part.get("tool_name"):
         failed = kind == "retry-prompt" or part.get("outcome", "success") != "success"
-        told = {"content": part.get("content"), "is_error": failed}
-        return {"type": "tool_result", "tool_use_id": part.get("tool_call_id"), **told}
+        result = {"content": part.get("content"), "is_error": failed}
+        return {"type": "tool_result", "tool_use_id": part.get("tool_call_id"), **result}
     if kind == "thinking":
         return {"type": "thinking"}
     if kind is None or "content" not in part:
         return part
     content = part["content"]
-    said = content if isinstance(content, list) else [content]
-    return {"type": "text", "text": "\n".join(map(_words, said))}
+    contents = content if isinstance(content, list) else [content]
+    return {"type": "text", "text": "\n".join(map(_words, contents))}
 
 
 def _words(content: Any) -> str:
-    """What a part says, or which kind of thing it shows."""
+    """Return the text of a part, or the kind of thing that it shows."""
     if isinstance(content, Mapping) and "kind" in content:
         return str(content.get("content") or f"[{content['kind']}]")
     return _plain(content)
@@ -131,8 +131,11 @@ def _held(content: Any) -> Any:
     """A content of a message of Microsoft's Agent Framework as a block that is known."""
     kind = content.get("type") if isinstance(content, Mapping) else None
     if kind == "function_result":
-        told = {"content": content.get("result"), "is_error": content.get("exception") is not None}
-        return {"type": "tool_result", "tool_use_id": content.get("call_id"), **told}
+        result = {
+            "content": content.get("result"),
+            "is_error": content.get("exception") is not None,
+        }
+        return {"type": "tool_result", "tool_use_id": content.get("call_id"), **result}
     return {"type": "thinking"} if kind == "text_reasoning" else content
 
 
@@ -149,17 +152,17 @@ def _text(message: Message) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
-    said = []
+    texts = []
     for block in [*_listed(content), *_listed(message.get("parts"))]:
         if isinstance(block, str):
-            said.append(block)
+            texts.append(block)
         elif isinstance(block, Mapping):
             kind = str(block.get("type", "text"))
             if kind in TEXTS and isinstance(block.get("text"), str) and not block.get("thought"):
-                said.append(block["text"])
+                texts.append(block["text"])
             elif kind in PICTURES or not {"image", "inline_data", "file_data"}.isdisjoint(block):
-                said.append(f"[{kind if kind in PICTURES else 'file'}]")
-    return "\n".join(said)
+                texts.append(f"[{kind if kind in PICTURES else 'file'}]")
+    return "\n".join(texts)
 
 
 def _calls(message: Message) -> Iterator[ViewedCall]:
@@ -184,9 +187,9 @@ def _calls(message: Message) -> Iterator[ViewedCall]:
 
 
 def _call(of: Message, id: object, *names: str) -> ViewedCall:
-    given: Any = next((of[name] for name in names if name in of), {})
+    arguments: Any = next((of[name] for name in names if name in of), {})
     name = of.get("name") or of.get("type")
-    return ViewedCall(str(id or ""), str(name or "a tool"), _plain(given))
+    return ViewedCall(str(id or ""), str(name or "a tool"), _plain(arguments))
 
 
 def _results(message: Message, role: str) -> Iterator[ViewedResult]:
@@ -198,9 +201,9 @@ def _results(message: Message, role: str) -> Iterator[ViewedResult]:
     for block in _blocks(message):
         kind = str(block.get("type", ""))
         if isinstance(block.get("toolResult"), Mapping):
-            told = block["toolResult"]
-            failed = told.get("status") == "error"
-            yield ViewedResult(str(told.get("toolUseId")), _plain(told.get("content")), failed)
+            result = block["toolResult"]
+            failed = result.get("status") == "error"
+            yield ViewedResult(str(result.get("toolUseId")), _plain(result.get("content")), failed)
         elif "tool_use_id" in block:
             failed = bool(block.get("is_error"))
             yield ViewedResult(str(block["tool_use_id"]), _plain(block.get("content")), failed)

@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
         if not isinstance(engine, SyncNamespaces):
             raise InvalidInput(f"a store at {url.scheme}:// cannot list its namespaces")
         names = [name for name in engine.namespaces() if _is_after(name, options.after)]
-        held, more = _held(engine, names, options.limit)
+        held, more = _count_kinds(engine, names, options.limit)
     finally:
         engine.close()
     following = list(held)[-1] if more else None
@@ -51,7 +51,7 @@ def run(options: argparse.Namespace) -> int:
         rows = [{"namespace": name, "holds": counts} for name, counts in held.items()]
         print(json.dumps({"url": url.safe, "rows": rows, "next": following}))
         return OK
-    print(_shown(held) if held else f"{url.safe}: nothing is stored")
+    print(_as_table(held) if held else f"{url.safe}: nothing is stored")
     if following is not None:
         print(f"next page: --after {shlex.quote(printable(following))}")
     return OK
@@ -61,31 +61,31 @@ def _is_after(name: str, after: str | None) -> bool:
     return after is None or name.encode() > after.encode()
 
 
-def _held(
+def _count_kinds(
     engine: SyncEngine, names: list[str], limit: int
 ) -> tuple[dict[str, dict[str, int]], bool]:
-    """How many of each kind the first namespaces have that hold anything; whether more do."""
-    held: dict[str, dict[str, int]] = {}
+    """Return the counts by kind of the first non-empty namespaces, and whether there are more."""
+    namespaces: dict[str, dict[str, int]] = {}
     batch = engine.capabilities.batch
     for at in range(0, len(names), batch):
-        asked = names[at : at + batch]
+        chunk = names[at : at + batch]
         for name, listed in zip(
-            asked, engine.execute([List(each, tally="kind") for each in asked]), strict=True
+            chunk, engine.execute([List(each, tally="kind") for each in chunk]), strict=True
         ):
             assert isinstance(listed, Listed)
             counts = {kind: n for kind, n in listed.tally.items() if _is_state(kind)}
-            if counts and len(held) == limit:
-                return held, True
+            if counts and len(namespaces) == limit:
+                return namespaces, True
             if counts:
-                held[name] = counts
-    return held, False
+                namespaces[name] = counts
+    return namespaces, False
 
 
 def _is_state(kind: str) -> bool:
     return kind not in KINDS or not KINDS[kind].internal
 
 
-def _shown(held: dict[str, dict[str, int]]) -> str:
+def _as_table(held: dict[str, dict[str, int]]) -> str:
     rows: list[dict[str, Any]] = []
     for name, counts in held.items():
         row: dict[str, Any] = {f"{kind}s": counts.get(kind, 0) for kind in SHOWN}

@@ -12,7 +12,7 @@ from stateward.cli.listings import RowPage
 from stateward.cli.verbs import add_pages, opened, show_page
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.options import UNSAID
+from stateward.owner import UNSAID
 from stateward.records import OpenQuestion
 
 EXAMPLES = """\
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     if not 1 <= options.limit <= 1000:
         raise InvalidInput(f"--limit must be at least 1 and at most 1000, not {options.limit}")
     with opened(url, options.namespace) as store:
-        found = [
+        questions = [
             *store.waiting(
                 options.signal,
                 for_=options.for_,
@@ -51,8 +51,8 @@ def run(options: argparse.Namespace) -> int:
                 limit=options.limit + 1,
             )
         ]
-    shown = found[: options.limit]
-    following = shown[-1].id if len(found) > len(shown) else None
+    shown = questions[: options.limit]
+    following = shown[-1].id if len(questions) > len(shown) else None
     if options.json:
         report = {"url": url.safe, "namespace": options.namespace}
         print(json.dumps(report | {"rows": to_builtins(shown), "next": following}))

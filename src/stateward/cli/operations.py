@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -21,13 +21,13 @@ from stateward.cli.common import (
     add_words,
     complain,
     store_and_words,
+    write_lines,
 )
 from stateward.cli.tables import cell, table
 from stateward.cli.verbs import Deed, Verb, changed, opened
-from stateward.codec import MOST, encode
+from stateward.codec import MOST
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.files import WholeFile
 from stateward.kinds import OPERATIONS
 from stateward.records import LoggedOperation
 from stateward.state.operation_record import exported, heading, target_of
@@ -93,9 +93,9 @@ def _list(options: argparse.Namespace) -> int:
         raise InvalidInput(f"--before must be the number of an entry, not {options.before}")
     target = None if options.target is None else _target(options.target)
     with opened(url, options.namespace) as store:
-        found = _found(store, target, options.before, options.last + 1)
-    shown = found[-options.last :]
-    older = shown[0].number if len(found) > len(shown) else None
+        entries = _found(store, target, options.before, options.last + 1)
+    shown = entries[-options.last :]
+    older = shown[0].number if len(entries) > len(shown) else None
     if options.json:
         report = {"url": url.safe, "namespace": options.namespace}
         print(json.dumps(report | {"rows": to_builtins(shown), "before": older}))
@@ -175,7 +175,7 @@ def _export(options: argparse.Namespace) -> int:
     if options.json and path is None:
         raise InvalidInput("the log itself goes to stdout: name a FILE, or leave out --json")
     with opened(url, options.namespace) as store:
-        entries = _written(_lines(store, options.namespace), path) - 1
+        entries = write_lines(_lines(store, options.namespace), path).total() - 1
     if path is not None:
         about = {"url": url.safe, "namespace": options.namespace, "file": path}
         print(json.dumps(about | {"entries": entries}) if options.json else _said(path, entries))
@@ -190,24 +190,6 @@ def _lines(store: sync.Store, namespace: str) -> Iterator[dict[str, Any]]:
     yield heading(namespace)
     for entry in store.operations.stored_entries():
         yield exported(entry)
-
-
-def _written(lines: Iterable[dict[str, Any]], path: str | None) -> int:
-    """How many lines."""
-    total = 0
-    file = None if path is None else WholeFile(path)
-    try:
-        for line in lines:
-            text = encode(line, "the export")
-            print(text) if file is None else file.write_line(text)
-            total += 1
-        if file is not None:
-            file.finish()
-    except BaseException:
-        if file is not None:
-            file.abandon()
-        raise
-    return total
 
 
 # --- trim -------------------------------------------------------------------------------

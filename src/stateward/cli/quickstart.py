@@ -29,7 +29,7 @@ class StarterEngine(NamedTuple):
 
 
 class StarterFramework(NamedTuple):
-    """What an agent can be written with."""
+    """A framework with which an agent can be written."""
 
     about: str
     program: str  # in `quickstarts`
@@ -71,6 +71,8 @@ examples:
   stateward quickstart --yes                          SQLite, and no framework
   stateward quickstart --framework langgraph --engine sqlite:///agents.db
   stateward quickstart support.py --engine postgresql://db/agents --yes"""
+
+WORDS = {"engine": ENGINE_CHOICES}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -133,18 +135,18 @@ def refuse_unreached(url: EngineURL) -> None:
 
 
 def engines_listed() -> dict[str, str]:
-    return {name: f"{it.about}: {it.url}" for name, it in ENGINE_CHOICES.items()}
+    return {name: f"{choice.about}: {choice.url}" for name, choice in ENGINE_CHOICES.items()}
 
 
 def frameworks_listed() -> dict[str, str]:
     return {
-        name: f"{it.about}{f' (not installed: {it.missing})' if it.missing else ''}"
-        for name, it in FRAMEWORK_CHOICES.items()
+        name: f"{choice.about}{f' (not installed: {choice.missing})' if choice.missing else ''}"
+        for name, choice in FRAMEWORK_CHOICES.items()
     }
 
 
 def choose(yes: bool, question: str, form: str, listed: Mapping[str, str]) -> str:
-    """What someone at the terminal chooses: a name, or whatever else was typed."""
+    """Ask at the terminal, and return the chosen name or any other text that was typed."""
     names = list(listed)
     if yes:
         return names[0]
@@ -185,7 +187,7 @@ def write(path: Path, framework: StarterFramework, url: EngineURL) -> int:
 
 
 def is_secret(url: EngineURL) -> bool:
-    """Whether it logs someone in."""
+    """Return whether the URL holds a password."""
     return "@" in url.text or "password" in url.options
 
 
@@ -204,8 +206,8 @@ def begin(path: Path, line: int, url: EngineURL, *, as_json: bool) -> int:
         return FAILED
     steps = next_steps(path, line, url)
     if as_json:
-        found = {"file": str(path), "url": url.safe, "model_line": line, "said": ran.stdout}
-        print(json.dumps({**found, "next": list(steps)}))
+        report = {"file": str(path), "url": url.safe, "model_line": line, "said": ran.stdout}
+        print(json.dumps({**report, "next": list(steps)}))
         return OK
     print("\nNext:")
     width = max(map(len, steps))

@@ -54,8 +54,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_namespace(add)
     add("--dry-run", action="store_true", help="only say what would move")
-    kept = "where a replica spills turns; can be repeated"
-    add("--spill", metavar="NAME=DIR", action="append", default=[], help=kept)
+    spill_help = "where a replica spills turns; can be repeated"
+    add("--spill", metavar="NAME=DIR", action="append", default=[], help=spill_help)
     gone = "wait this long for replicas to stop (default: 0)"
     add("--wait", type=float, default=0.0, metavar="SECONDS", help=gone)
     add_by(add)
@@ -133,7 +133,7 @@ def _once(named: list[tuple[str, EngineURL]]) -> dict[str, EngineURL]:
 
 
 def _spill_files(stores: dict[str, EngineURL], named: list[str]) -> set[tuple[str, str]]:
-    """What stores are called in spill files, and the folders of these files.
+    """Return the names of stores in spill files, and the folders of these files.
 
     A volume may have had another path where its replica ran; then all that is in the folder counts
     that is of a store of its kind.

@@ -17,7 +17,7 @@ from stateward.cli.common import FAILED, OK, add_url
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.server import app
-from stateward.server.service import Message, Receive, Send
+from stateward.server.asgi import Message, Receive, Send
 from stateward.server.settings import PORT, ServeSettings, read_settings
 
 UNREAD_SECONDS = 60  # that a client may take nothing of what is sent to it
@@ -73,8 +73,8 @@ def run(options: argparse.Namespace) -> int:
         raise InvalidInput(
             "serve needs uvicorn and httptools: pip install 'stateward[server]'"
         ) from error
-    given = {where: getattr(options, name) for name, where in OPTIONS.items()}
-    settings = read_settings(options.config, {"store": options.url, **given})
+    arguments = {where: getattr(options, name) for name, where in OPTIONS.items()}
+    settings = read_settings(options.config, {"store": options.url, **arguments})
     url = parse(settings.store)
     password = settings.password
     store = stateward.open(

@@ -92,16 +92,16 @@ def seconds_of(option: str, text: str) -> float:
 def _row(name: str, signals: Signals) -> dict[str, object] | None:
     """One signal; None: there is nothing to say of it."""
     values = [_value(name, point) for point in signals.points]
-    known = [value for value in values if value is not None]
-    if not any(known):
+    measured = [value for value in values if value is not None]
+    if not any(measured):
         return None
     concerned = [f"{each.kind}/{each.id}" for each in signals.total.concerned.get(name, ())]
     return {
         "signal": name.replace("_", " ") + " (ms)" * (name in MILLISECONDS),
         "over_time": _line(values, signals),
         "in_all": None if name in STANDING else _value(name, signals.total),
-        "most": max(known),
-        "last": known[-1],
+        "most": max(measured),
+        "last": measured[-1],
         "concerned": ", ".join(map(printable, concerned)) or None,
     }
 

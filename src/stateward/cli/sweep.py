@@ -32,28 +32,28 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
     entities = rows = 0
-    more = True
+    has_more = True
     store = sync.open(looking(url).text, spill=False, heartbeat=None)
     refuse_missing(url)
     with store, ProgressLine() as progress, _Stop() as stop:
-        while more and not stop.asked:
+        while has_more and not stop.asked:
             swept = store.sweep(options.limit)
-            entities, rows, more = entities + swept.entities, rows + swept.rows, swept.more
+            entities, rows, has_more = entities + swept.entities, rows + swept.rows, swept.more
             progress.update(f"removed {rows:,} rows …")
             if options.once:
                 break
-    interrupted = stop.asked and more
+    interrupted = stop.asked and has_more
     if options.json:
-        report = {"url": url.safe, "entities": entities, "rows": rows, "more": more}
+        report = {"url": url.safe, "entities": entities, "rows": rows, "more": has_more}
         print(json.dumps({**report, "interrupted": interrupted}))
     else:
-        rest = "; there is more to remove" if more else ""
+        rest = "; there is more to remove" if has_more else ""
         print(f"{url.safe}: removed {entities:,} entities in {rows:,} rows{rest}")
     return INTERRUPTED if interrupted else OK
 
 
 class _Stop:
-    """Notes the first SIGINT or SIGTERM; a second one acts as it does anywhere else."""
+    """A handler that notes the first SIGINT or SIGTERM; a second one has its usual effect."""
 
     asked = False
 

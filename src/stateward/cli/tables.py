@@ -13,7 +13,7 @@ WIDEST = 60
 
 
 def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], widest: int = WIDEST) -> str:
-    """Columns as wide as their widest cell, up to `widest` characters."""
+    """Return a table whose columns are as wide as their widest cell, up to `widest`."""
     cells = [[cell(row.get(column), widest) for column in columns] for row in rows]
     titles = [column.replace("_", " ") for column in columns]
     widths = [max(map(len, column)) for column in zip(titles, *cells, strict=True)]
@@ -25,7 +25,7 @@ def table(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], widest: int
 
 
 def cell(value: Any, widest: int = WIDEST) -> str:
-    """One line of printable text: what is stored may hold anything, escape sequences included."""
+    """Return a value as one line of printable text, with escape sequences made harmless."""
     if value is None:
         return "-"
     if isinstance(value, datetime):
@@ -44,7 +44,7 @@ def cell(value: Any, widest: int = WIDEST) -> str:
 
 
 def printable(text: str) -> str:
-    """With everything that is no letter, sign or blank as an escape."""
+    """Return a text with every unprintable character as an escape."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

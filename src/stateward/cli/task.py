@@ -75,8 +75,8 @@ def _show(options: argparse.Namespace) -> int:
         "expires": moment_of(head.expires),
     }
     if options.json:
-        said = {"url": url.safe, "namespace": options.namespace, "task": about}
-        print(json.dumps(plain([said])[0]))
+        report = {"url": url.safe, "namespace": options.namespace, "task": about}
+        print(json.dumps(plain([report])[0]))
         return OK
     for name, value in about.items():
         if value is not None:

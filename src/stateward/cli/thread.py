@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any, get_args
 
 import msgspec
 
 from stateward import sync
-from stateward.cli.common import OK, Screen, add_care, add_words, store_and_words
+from stateward.cli.common import OK, Screen, add_care, add_words, store_and_words, write_lines
 from stateward.cli.listings import holder_of, moment_of, plain, threads
 from stateward.cli.transcript import ThreadPage, numbered, transcript
 from stateward.cli.verbs import Deed, Verb, changed, list_verb, opened, refuse_unknown
-from stateward.codec import MOST, check_id, decode, encode
+from stateward.codec import MOST, check_id, decode
 from stateward.context.compaction import SUMMARY, as_summary, kept
 from stateward.errors import InvalidInput
-from stateward.files import WholeFile
 from stateward.integrations.kept import langgraph
 from stateward.kinds import LANGGRAPH_THREAD, THREAD
 from stateward.layers.outage.replay import LATE
@@ -83,8 +81,8 @@ def _configure_show(parser: argparse.ArgumentParser) -> None:
     add("--before", type=int, metavar="NUMBER", help="those before this message")
     add("--full", action="store_true", help="messages, tool calls and results in full")
     shapes = get_args(Shape)
-    told = f"each message as a line of JSON in this shape: {', '.join(shapes)}"
-    add("--as", choices=shapes, dest="shape", metavar="SHAPE", help=told)
+    shape_help = f"each message as a line of JSON in this shape: {', '.join(shapes)}"
+    add("--as", choices=shapes, dest="shape", metavar="SHAPE", help=shape_help)
 
 
 def _show(options: argparse.Namespace) -> int:
@@ -107,17 +105,18 @@ def _show(options: argparse.Namespace) -> int:
 def _show_as(page: ThreadPage, options: argparse.Namespace) -> int:
     """The messages in another shape; what it cannot hold is said beside them."""
     numbers = [entry.version for entry in page.entries]
-    found = translate([entry.message for entry in page.entries], options.shape, numbers)
+    translation = translate([entry.message for entry in page.entries], options.shape, numbers)
     if options.json:
-        print(json_text(found))
+        print(json_text(translation))
         return OK
-    for message in found.messages:
+    for message in translation.messages:
         print(json_text(message))
-    if found.system is not None:
+    if translation.system is not None:
         print(
-            f"system prompt, which is not a message in this shape: {found.system}", file=sys.stderr
+            f"system prompt, which is not a message in this shape: {translation.system}",
+            file=sys.stderr,
         )
-    for lost in found.lost:
+    for lost in translation.lost:
         print(f"lost: {lost}", file=sys.stderr)
     return OK
 
@@ -180,12 +179,12 @@ def _found(
 
 
 def _of_graph(handle: Handle, last: int, upto: int | None) -> tuple[int, list[Change]]:
-    """What the newest checkpoint of a LangGraph thread has, numbered as it stands there."""
-    total, found = langgraph.messages(
+    """Return the messages of the newest checkpoint of a LangGraph thread, numbered by position."""
+    total, messages = langgraph.messages(
         lambda *names: handle.fetch(documents=names).documents, last, upto
     )
     return total, [
-        Change(each.message, each.number, Cursor(each.number), moment(each.at)) for each in found
+        Change(each.message, each.number, Cursor(each.number), moment(each.at)) for each in messages
     ]
 
 
@@ -238,7 +237,7 @@ def _export(options: argparse.Namespace) -> int:
         handle, fetched = _found(store, id, options.namespace, None)
         head = {"stateward_export": EXPORT_FORMAT, "namespace": options.namespace, "thread": id}
         lines = entity_lines(handle.scope, Found(handle.entity, fetched.head))
-        counts = _written(chain((head,), lines), path)
+        counts = write_lines(chain((head,), lines), path)
     if path is None:
         return OK
     report = {"messages": counts["message"], "documents": counts["document"]}
@@ -246,27 +245,9 @@ def _export(options: argparse.Namespace) -> int:
         about = {"url": url.safe, "namespace": options.namespace, "thread": id, "file": path}
         print(json.dumps(about | report))
     else:
-        said = count(report["messages"], "message"), count(report["documents"], "document")
-        print(f"{path}: {', '.join(said)}")
+        counted = count(report["messages"], "message"), count(report["documents"], "document")
+        print(f"{path}: {', '.join(counted)}")
     return OK
-
-
-def _written(lines: Iterable[dict[str, Any]], path: str | None) -> Counter[str]:
-    """How many of each there were. A file appears complete or not at all."""
-    counts: Counter[str] = Counter()
-    file = None if path is None else WholeFile(path)
-    try:
-        for each in lines:
-            text = encode(each, "the export")
-            print(text) if file is None else file.write_line(text)
-            counts[each.get("is", "")] += 1
-        if file is not None:
-            file.finish()
-    except BaseException:
-        if file is not None:
-            file.abandon()
-        raise
-    return counts
 
 
 # --- delete -----------------------------------------------------------------------------

@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from stateward.audit.forms.terminal import fold
-from stateward.audit.forms.words import cells, cells_of, line, plain
 from stateward.cli.common import Screen
 from stateward.cli.message_view import MessageView, ViewedCall, ViewedResult, view
+from stateward.pages.words import cells, cells_of, fold, line, plain
 from stateward.records import Change, Late, Summary
 from stateward.why.words import count, spans
 from stateward.why.written_order import kept_span
@@ -124,12 +123,12 @@ class _Transcript:
     # --- one message ------------------------------------------------------------------
 
     def _entry(self, entry: Change) -> None:
-        seen = self._views[entry.version]
-        if self._is_folded(seen):
+        view = self._views[entry.version]
+        if self._is_folded(view):
             return
         self._new_day(entry.at)
         self.lines.append("")
-        role = self._paint(line(seen.role), BOLD, COLOURS.get(seen.role, ""))
+        role = self._paint(line(view.role), BOLD, COLOURS.get(view.role, ""))
         clock = self._paint(f"{entry.at.astimezone(UTC):%H:%M:%S}", DIM)
         number = f"{entry.version:>{self._gutter - 2}}"
         self.lines.append(f"{self._paint(number, DIM)}  {role}  {clock}")
@@ -140,10 +139,10 @@ class _Transcript:
             )
         if entry.version in self._page.edited:
             self._add("edited since", YELLOW)
-        self._words(seen.text)
-        for call in seen.calls:
+        self._words(view.text)
+        for call in view.calls:
             self._call(call)
-        for result in seen.results:
+        for result in view.results:
             if result.id not in self._called:
                 self._result(entry.version, result)
 
@@ -241,7 +240,7 @@ def _unfolded(text: str) -> str:
 
 
 def _cut(text: str, width: int) -> str:
-    """What fits on one line."""
+    """Cut a text to one line."""
     if cells(text) <= width:
         return text
     shown, used = "", 0
@@ -259,10 +258,10 @@ def _moment(at: datetime) -> str:
 
 def numbered(entries: Sequence[Change], late: Sequence[Late]) -> list[dict[str, object]]:
     """The messages for JSON, each with what is known of it."""
-    told = []
+    rows = []
     for entry in entries:
-        kept = kept_span(entry.version, late)
+        span = kept_span(entry.version, late)
         about = {"number": entry.version, "at": entry.at, "role": view(entry.message).role}
-        written = None if kept is None else kept.written_at
-        told.append({**about, "key": entry.key, "written_at": written, "message": entry.message})
-    return told
+        written = None if span is None else span.written_at
+        rows.append({**about, "key": entry.key, "written_at": written, "message": entry.message})
+    return rows

@@ -31,13 +31,7 @@ examples:
 def configure(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add = parser.add_argument
-    add(
-        "--port",
-        type=int,
-        default=0,
-        metavar="N",
-        help="the port (default: any free one)",
-    )
+    add("--port", type=int, default=0, metavar="N", help="the port (default: any free one)")
     add("--no-open", action="store_true", help="only print the address")
 
 
@@ -53,14 +47,14 @@ def run(options: argparse.Namespace) -> int:
     key = application.lend_key("admin")
 
     def begun(port: int) -> None:
-        here = f"http://{HOST}:{port}/ui/#key={key}"
+        address = f"http://{HOST}:{port}/ui/#key={key}"
         if options.json:
-            print(json.dumps({"url": here, "store": url.safe}), flush=True)
+            print(json.dumps({"url": address, "store": url.safe}), flush=True)
         else:
-            print(f"{url.safe}: {here}\nCtrl-C ends it.", flush=True)
+            print(f"{url.safe}: {address}\nCtrl-C ends it.", flush=True)
         if not options.no_open:
-            # Of its own: a browser in this terminal must not hold up what it looks at.
-            Thread(target=webbrowser.open, args=(here,), daemon=True).start()
+            # In a thread: a browser of the terminal must not block the dashboard's server.
+            Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     with listening_on(HOST, options.port) as listening:
         return serve(application, listening, begun)

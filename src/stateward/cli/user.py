@@ -103,9 +103,9 @@ def _export(options: argparse.Namespace) -> int:
     url, (id, path) = store_and_words(options, "which user, and where to", 2)
     with opened(url, options.namespace) as store:
         check_id(id, "a user")
-        with logged(options, Deed(store, USER, id)) as found:
+        with logged(options, Deed(store, USER, id)) as outcome:
             wrote = store.user(id).export(path)
-            found["entities"] = wrote.entities
+            outcome["entities"] = wrote.entities
     if options.json:
         about = {"url": url.safe, "namespace": options.namespace, "user": id, "file": path}
         counts = msgspec.to_builtins(wrote)

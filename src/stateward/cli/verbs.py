@@ -1,4 +1,4 @@
-"""What can be done with a kind of thing: `stateward thread show`, `stateward lock break` …
+"""Commands of a noun and a verb: `stateward thread show`, `stateward lock break` …
 
 A noun's module has `EXAMPLES` and `VERBS`, a `Verb` for each word that may follow it.
 """
@@ -127,7 +127,7 @@ def show_page(page: RowPage, what: str, namespace: str, widest: int = 60) -> Non
 
 
 class Deed(NamedTuple):
-    """What the operations log says of a change: neither values nor words of a conversation."""
+    """The entry of a change in the operations log: neither values nor words of a conversation."""
 
     store: sync.Store
     kind: str
@@ -146,8 +146,8 @@ def logged(options: argparse.Namespace, deed: Deed) -> Iterator[dict[str, Any]]:
         deed.id,
         detail=deed.detail,
         makes_room=deed.makes_room,
-    ) as found:
-        yield found
+    ) as outcome:
+        yield outcome
 
 
 def changed(
@@ -166,9 +166,9 @@ def changed(
     report = {"url": url.safe, "namespace": options.namespace, **about, "dry_run": options.dry_run}
     if not options.dry_run:
         confirm(options, f"{url.safe}: {question}")
-        with logged(options, deed) as found:
+        with logged(options, deed) as outcome:
             news = change()
-            found |= {name: value for name, value in news.items() if type(value) in (bool, int)}
+            outcome |= {name: value for name, value in news.items() if type(value) in (bool, int)}
         report |= news
     if options.json:
         print(json.dumps(plain([report])[0]))

@@ -17,7 +17,8 @@ from stateward.errors import InvalidInput
 from stateward.kinds import WORKFLOW
 from stateward.ops import Entry, Fetched, Log
 from stateward.records import WorkflowInfo
-from stateward.state.run_record import META, entry_parts
+from stateward.state.run_record import entry_parts
+from stateward.state.workflow_record import META
 from stateward.sync.state.handle import Handle
 
 EXAMPLES = """\
@@ -86,8 +87,8 @@ def _show(options: argparse.Namespace) -> int:
     about = _about(info, fetched)
     rows = [_record(entry) for entry in fetched.entries]
     if options.json:
-        said = {"url": url.safe, "namespace": options.namespace, "workflow": about}
-        print(json.dumps(plain([said | {"records": plain(rows)}])[0]))
+        report = {"url": url.safe, "namespace": options.namespace, "workflow": about}
+        print(json.dumps(plain([report | {"records": plain(rows)}])[0]))
         return OK
     del about["waits"]
     for name, value in about.items():
@@ -118,7 +119,7 @@ def _about(info: WorkflowInfo, fetched: Fetched) -> Row:
 
 
 def _record(entry: Entry) -> Row:
-    """What an entry says: it begins with what it is of, e.g. a step, a signal or a wait."""
+    """Return a record as a row: first its subject, e.g. a step, a signal or a wait."""
     what, name, value = entry_parts(entry)
     row = {"number": entry.seq, "at": moment_of(entry.at), "what": what}
     return row | {"name": name, "value": value}

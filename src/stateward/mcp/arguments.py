@@ -1,4 +1,4 @@
-"""What tools are told, in words for a model: the arguments that several of them take."""
+"""Arguments that several tools take, described for a model."""
 
 from __future__ import annotations
 

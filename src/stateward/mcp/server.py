@@ -51,14 +51,14 @@ def shown_to(caller: ToolCaller) -> list[McpTool]:
 
 def described(tool: McpTool, *, one_users: bool = False) -> Tool:
     """The tool as clients see it; a server for one user takes no `user`."""
-    given = _schema(tool.arguments)
+    schema = _schema(tool.arguments)
     if one_users:
-        given = {**given, "properties": {**given["properties"]}}
-        given["properties"].pop("user", None)
+        schema = {**schema, "properties": {**schema["properties"]}}
+        schema["properties"].pop("user", None)
     return Tool(
         name=tool.name,
         description=tool.description,
-        input_schema=given,
+        input_schema=schema,
         output_schema=_schema(tool.output),
         annotations=ToolAnnotations(
             read_only_hint=not tool.changes,
@@ -108,17 +108,17 @@ def mcp_server(caller: ToolCaller) -> Server[Any]:
         if tool is None:
             return _failed(_no_such_tool(params.name, tools))
         try:
-            given = msgspec.convert(params.arguments or {}, tool.arguments, strict=False)
+            arguments = msgspec.convert(params.arguments or {}, tool.arguments, strict=False)
         except msgspec.ValidationError as error:
-            known = ", ".join(described(tool, one_users=one_users).input_schema["properties"])
-            return _failed(f"{tool.name} cannot use that: {error}. It takes: {known or 'nothing'}")
+            names = ", ".join(described(tool, one_users=one_users).input_schema["properties"])
+            return _failed(f"{tool.name} cannot use that: {error}. It takes: {names or 'nothing'}")
         try:
-            answer = await _answered(tool, ToolCall(caller, given), _client(context))
+            answer = await _answered(tool, ToolCall(caller, arguments), _client(context))
         except Exception as error:
             return _failed(_words(error, caller))
-        told = msgspec.to_builtins(answer)
-        text = TextContent(type="text", text=msgspec.json.encode(told).decode())
-        return CallToolResult(content=[text], structured_content=told)
+        content = msgspec.to_builtins(answer)
+        text = TextContent(type="text", text=msgspec.json.encode(content).decode())
+        return CallToolResult(content=[text], structured_content=content)
 
     return Server(
         "stateward",
@@ -130,7 +130,7 @@ def mcp_server(caller: ToolCaller) -> Server[Any]:
 
 
 async def _answered(tool: McpTool, call: ToolCall, client: str | None) -> Any:
-    """What the tool answers. A change is in the operations log before it is done.
+    """Return the answer of the tool. A change is in the operations log before it is made.
 
     What an operator reads through a service is in it before it is handed over.
     """
@@ -166,7 +166,7 @@ def _no_such_tool(name: str, tools: Iterable[str]) -> str:
 
 
 def _words(error: Exception, caller: ToolCaller) -> str:
-    """What a model is told. What names hosts and files is for the server's own log."""
+    """Return an error for the model; names of hosts and files go to the server's log alone."""
     if caller.asker.user is not None and isinstance(error, Missing | NotYoursError):
         return "nothing of that name belongs to the user this server is for"
     if isinstance(error, StoreUnavailable):

@@ -1,8 +1,8 @@
-"""How much a tool answers at most: a model reads all of it, and pays for it. No I/O."""
+"""Limits for the size of a tool's answer: a model reads all of it, and pays for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -40,21 +40,35 @@ def page_of(
     `more`: there are others beyond the last one found, or before the first.
     """
     room, shortened = MOST, 0
-    kept: list[T] = []
+    shown_items: list[T] = []
     for item in reversed(found) if back else found:
         shown = short(item, MOST // min(limit, SHARE))
         room -= _size(shown)
-        if kept and room < 0:
+        if shown_items and room < 0:
             more = True
             break
-        kept.append(shown)
+        shown_items.append(shown)
         shortened += shown is not item
-    following = cursor(kept[-1]) if more and kept else None
-    return ToolPage(kept[::-1] if back else kept, following, shortened)
+    following = cursor(shown_items[-1]) if more and shown_items else None
+    return ToolPage(shown_items[::-1] if back else shown_items, following, shortened)
+
+
+async def listed_page(
+    listing: AsyncIterator[T], limit: int, cursor: Callable[[T], str]
+) -> ToolPage[T]:
+    """Return the first page of a listing; a page of `limit` items may be followed by others."""
+    items: list[T] = []
+    async for item in listing:
+        items.append(item)
+        if len(items) == limit:
+            break
+    if isinstance(listing, AsyncGenerator):
+        await listing.aclose()
+    return page_of(items, limit, cursor, more=len(items) == limit)
 
 
 def short(item: T, room: int) -> T:
-    """The same, or with less in those of its fields that may hold anything."""
+    """Return the item, its free fields cut so that it fits into the room."""
     over = _size(item) - room
     if over <= 0:
         return item
@@ -89,7 +103,7 @@ def cut(value: Any, room: int) -> Any:
 
 def _first(items: list[tuple[str, Any]], room: int) -> list[tuple[str, Any]]:
     """The first of some items, each with its share of the room that is left."""
-    found: list[tuple[str, Any]] = []
+    first: list[tuple[str, Any]] = []
     room -= LEAST // 2
     for at, (name, item) in enumerate(items):
         share = max(LEAST, room // min(SHARE, len(items) - at)) - len(name)
@@ -97,8 +111,8 @@ def _first(items: list[tuple[str, Any]], room: int) -> list[tuple[str, Any]]:
         room -= _size(shown) + len(name) + 4
         if room < 0:
             break
-        found.append((name, shown))
-    return found
+        first.append((name, shown))
+    return first
 
 
 def _size(value: Any) -> int:

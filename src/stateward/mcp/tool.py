@@ -1,15 +1,15 @@
-"""What a tool is, and who calls it."""
+"""Tools and their callers."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
 from stateward.errors import InvalidInput, NotPermitted
 from stateward.kinds import THREAD
-from stateward.options import UNSAID, Whose
+from stateward.owner import UNSAID, Whose
 from stateward.server.asker import Asker
 from stateward.server.rest import store_for
 from stateward.server.route import RouteDeed
@@ -19,7 +19,7 @@ READ_THREAD = RouteDeed("thread read", THREAD, "thread", reads=True)
 
 
 class Missing(InvalidInput):
-    """What was asked for is not there, or is another's: a user is not told which."""
+    """The thing does not exist or belongs to another user; the error does not say which."""
 
 
 def missing_conversation(id: str) -> Missing:
@@ -27,7 +27,7 @@ def missing_conversation(id: str) -> Missing:
 
 
 class ToolCaller(NamedTuple):
-    """Who calls tools, and what they may see and change."""
+    """The caller of tools, and what the caller may see and change."""
 
     store: Store  # the server's own: the operations log is written with it
     asker: Asker
@@ -48,7 +48,7 @@ class ToolCall:
 
     @property
     def whose(self) -> Whose:
-        """Whose state is meant: the server's one user's, or as the call says."""
+        """Return the user whose state is meant: the server's one user, or as the call says."""
         user: str | None = self.given.user
         own = self.caller.asker.user
         if own is None:
@@ -59,11 +59,14 @@ class ToolCall:
 
     @property
     def user(self) -> str:
-        """Whose documents are meant; required."""
+        """Return the user whose documents are meant; raises if the call names no user."""
         user = self.whose
         if not isinstance(user, str):
             raise InvalidInput("pass user: the id of the user whose documents are meant")
         return user
+
+
+Answerer = TypeVar("Answerer", bound=Callable[[ToolCall], Awaitable[Any]])
 
 
 class McpTool(NamedTuple):
@@ -83,3 +86,23 @@ class McpTool(NamedTuple):
     @property
     def changes(self) -> bool:
         return self.deed is not None and not self.deed.reads
+
+
+class Tools:
+    """The tools of one topic: a decorator adds each handler, which has the name of its tool."""
+
+    def __init__(self) -> None:
+        self._tools: list[McpTool] = []
+
+    def __iter__(self) -> Iterator[McpTool]:
+        return iter(self._tools)
+
+    def tool(
+        self, arguments: type[Struct], output: Any, description: str, deed: RouteDeed | None = None
+    ) -> Callable[[Answerer], Answerer]:
+        def added(handler: Answerer) -> Answerer:
+            name = handler.__name__.removeprefix("_")
+            self._tools.append(McpTool(name, handler, arguments, output, description, deed))
+            return handler
+
+        return added

@@ -36,7 +36,7 @@ class Why(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Number | None,
         Meta(
             description="The number of any message of the turn, as read_conversation shows it. "
-            "Without one: the turn with the strongest sign of lost context, or else the last one.",
+            "Without one: the turn with the strongest sign of lost context, or else the last one."
         ),
     ] = None
 
@@ -71,12 +71,12 @@ async def _why(call: ToolCall) -> WhyAnswer:
     offload = call.store.sections["threads"].world.offload
     try:
         async with asyncio.timeout(WHY_SECONDS):
-            seen = await read_moment(
+            moment = await read_moment(
                 call.store, given.thread, at, last=READ_FOR_WHY, hosts=call.caller.operates
             )
-            if seen is None:
+            if moment is None:
                 raise missing_conversation(given.thread)
-            return why_answer(await offload(explain, seen))
+            return why_answer(await offload(explain, moment))
     except TimeoutError as error:
         raise InvalidInput(
             f"the conversation {given.thread!r} is too long to explain here: "

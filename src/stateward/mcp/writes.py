@@ -10,8 +10,8 @@ from stateward.codec import MOST as HIGHEST
 from stateward.errors import NotYoursError, StateConflictError
 from stateward.kinds import QUESTION, USER
 from stateward.mcp.arguments import Name, Number, Owner
-from stateward.mcp.reads import UserDocument, user_document
-from stateward.mcp.tool import McpTool, ToolCall
+from stateward.mcp.document_reads import UserDocument, user_document
+from stateward.mcp.tool import ToolCall, Tools
 from stateward.server.rest import ChangeMade
 from stateward.server.route import RouteDeed
 from stateward.state.merge_patch import merge_patch
@@ -21,7 +21,7 @@ IfVersion = Annotated[
     Annotated[int, Meta(ge=0, le=HIGHEST)] | None,
     Meta(
         description="Only if the document is still at this version (0: only if there is none yet); "
-        "pass the one you have read.",
+        "pass the one you have read."
     ),
 ]
 
@@ -62,6 +62,15 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ]
 
 
+CHANGES = Tools()
+
+
+@CHANGES.tool(
+    PatchDocument,
+    UserDocument,
+    "Change fields of a user's document, or create it. Send only what changes.",
+    RouteDeed("document patch", USER, "user", ("name",)),
+)
 async def _patch_document(call: ToolCall) -> UserDocument:
     given: PatchDocument = call.given
     user = call.user
@@ -78,13 +87,28 @@ async def _patch_document(call: ToolCall) -> UserDocument:
     return user_document(user, given.name, await handle.put(changed, expect=now))
 
 
+@CHANGES.tool(
+    UndoDocument,
+    UserDocument,
+    "Restore a user's document to what it was before its last change, or to an earlier "
+    "version. That creates a new version: nothing is lost.",
+    RouteDeed("document undo", USER, "user", ("name", "to")),
+)
 async def _undo_document(call: ToolCall) -> UserDocument:
     given: UndoDocument = call.given
     user = call.user
-    found = await call.store.user(user).document(given.name).undo(to=given.to)
-    return user_document(user, given.name, found)
+    restored = await call.store.user(user).document(given.name).undo(to=given.to)
+    return user_document(user, given.name, restored)
 
 
+@CHANGES.tool(
+    AnswerQuestion,
+    ChangeMade,
+    "Answer what a workflow asks and waits for, e.g. an approval. Of several answers the first "
+    "counts; `changed` is false if the question is no longer open. The workflow continues "
+    "immediately, and this cannot be undone: answer only what the person you work for decided.",
+    RouteDeed("question answer", QUESTION, "question"),
+)
 async def _answer_question(call: ToolCall) -> ChangeMade:
     given: AnswerQuestion = call.given
     scope = call.store.sections["workflows"]
@@ -95,32 +119,4 @@ async def _answer_question(call: ToolCall) -> ChangeMade:
         return ChangeMade(False)
 
 
-WRITES = (
-    McpTool(
-        "patch_document",
-        _patch_document,
-        PatchDocument,
-        UserDocument,
-        "Change fields of a user's document, or create it. Send only what changes.",
-        RouteDeed("document patch", USER, "user", ("name",)),
-    ),
-    McpTool(
-        "undo_document",
-        _undo_document,
-        UndoDocument,
-        UserDocument,
-        "Restore a user's document to what it was before its last change, or to an earlier "
-        "version. That creates a new version: nothing is lost.",
-        RouteDeed("document undo", USER, "user", ("name", "to")),
-    ),
-    McpTool(
-        "answer_question",
-        _answer_question,
-        AnswerQuestion,
-        ChangeMade,
-        "Answer what a workflow asks and waits for, e.g. an approval. Of several answers the first "
-        "counts; `changed` is false if the question is no longer open. The workflow continues "
-        "immediately, and this cannot be undone: answer only what the person you work for decided.",
-        RouteDeed("question answer", QUESTION, "question"),
-    ),
-)
+WRITES = tuple(CHANGES)

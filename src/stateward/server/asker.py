@@ -1,4 +1,4 @@
-"""Who is asking, and what they may ask: the one place that every operation passes."""
+"""The asker of a request and its rights: the one check that every operation passes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Rate(Struct, frozen=True):
 
 
 class Asker(Struct, frozen=True):
-    """What a key permits, or a token."""
+    """The rights of a key or a token."""
 
     name: str  # the id of the key, or the subject of the token
     scope: str
@@ -81,7 +81,7 @@ class Asker(Struct, frozen=True):
 
     @property
     def is_operator(self) -> bool:
-        """Whether what it does is done by hand: it is in the operations log."""
+        """Return whether its changes count as made by hand, and go into the operations log."""
         return SCOPES.index(self.scope) >= SCOPES.index("operate")
 
     def require(self, scope: str) -> None:
@@ -156,7 +156,7 @@ class Asker(Struct, frozen=True):
             raise NotPermitted(f"this key is not for the namespace {namespace!r}")
 
     def questions(self, entities: Sequence[Entity]) -> list[Fetch]:
-        """What finds out whether these are theirs; nothing, if everybody's are."""
+        """Return reads that tell whether these entities are the user's; none without a user."""
         for entity in entities:
             self.enter(entity.namespace)
         return [] if self.user is None else [Fetch(each, self.user) for each in entities]

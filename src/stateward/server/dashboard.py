@@ -49,34 +49,34 @@ class Assets(NamedTuple):
 
 @cache
 def assets() -> Assets:
-    """All that a browser is given. The page names the folder of the files, and each module."""
-    found = dict(_read(files("stateward.server") / FOLDER, ""))
-    page = found.pop(PAGE).decode()
-    whole = sha256(repr(sorted(found.items())).encode() + page.encode())
+    """Return the page and its files. The page names the folder of the files, and each module."""
+    sources = dict(_read(files("stateward.server") / FOLDER, ""))
+    page = sources.pop(PAGE).decode()
+    whole = sha256(repr(sorted(sources.items())).encode() + page.encode())
     digest = whole.hexdigest()[:16]
-    modules = [name for name in sorted(found) if name.endswith(".js")]
+    modules = [name for name in sorted(sources) if name.endswith(".js")]
     preload = "\n".join(f'<link rel="modulepreload" href="FILES/{name}">' for name in modules)
     page = page.replace("<!-- modules -->", preload).replace("FILES/", f"{digest}/")
-    return Assets(page.encode(), digest, found)
+    return Assets(page.encode(), digest, sources)
 
 
 def _read(folder: Traversable, above: str) -> list[tuple[str, bytes]]:
-    found = []
+    pairs = []
     for each in folder.iterdir():
         if each.is_dir():
-            found += _read(each, f"{above}{each.name}/")
+            pairs += _read(each, f"{above}{each.name}/")
         elif each.name.rpartition(".")[2] in KINDS:
-            found.append((f"{above}{each.name}", _FOR_READERS.sub(b"", each.read_bytes())))
-    return found
+            pairs.append((f"{above}{each.name}", _FOR_READERS.sub(b"", each.read_bytes())))
+    return pairs
 
 
 def dashboard(method: str, path: str, seen: str) -> Reply:
-    """What lies at a path below `/ui`; `seen` is the ETag of the page that the browser has."""
+    """Return the file at a path below `/ui`; `seen` is the ETag of the browser's page."""
     if method not in ("GET", "HEAD"):
         raise Refusal(405, "use GET", allow="GET, HEAD")
     if path == "":
         return Reply(307, headers={"location": f"{FOLDER}/", **CAREFUL})
-    page, digest, found = assets()
+    page, digest, sources = assets()
     if path == "/":
         tag = f'"{digest}"'
         headers = {"etag": tag, "cache-control": "no-cache", **CAREFUL}
@@ -84,9 +84,9 @@ def dashboard(method: str, path: str, seen: str) -> Reply:
             return Reply(304, headers=headers)
         return Reply(200, Body(page, f"{KINDS['html']}; charset=utf-8"), headers)
     folder, _, name = path[1:].partition("/")
-    if name not in found:
+    if name not in sources:
         raise Refusal(404, "the dashboard has no such file")
     # While replicas are being replaced, one may be asked for the files of another.
-    kept = "public, max-age=31536000, immutable" if folder == digest else "no-store"
+    caching = "public, max-age=31536000, immutable" if folder == digest else "no-store"
     kind = f"{KINDS[name.rpartition('.')[2]]}; charset=utf-8"
-    return Reply(200, Body(found[name], kind), {"cache-control": kept, **CAREFUL})
+    return Reply(200, Body(sources[name], kind), {"cache-control": caching, **CAREFUL})

@@ -37,7 +37,7 @@ class Door:
         self._insecure_local = insecure_local
 
     async def asker(self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Asker:
-        """Who asks. Raises a refusal, and what the store raises that has the keys."""
+        """Return the asker of a request. Raises refusals, and errors of the store with the keys."""
         asker = await self._known(scope, headers)
         self.rates.take(asker)
         return asker

@@ -176,7 +176,7 @@ async def _get(where: str) -> bytes:
 
 
 async def _body(reader: asyncio.StreamReader) -> bytes:
-    """What a whole answer says. The connection ends with it."""
+    """Read the whole body of an answer, at whose end the connection closes."""
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
     status = int(first.split()[1])
     if status != 200:

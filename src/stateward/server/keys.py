@@ -42,8 +42,8 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True):
 
     def is_good(self, secret: str, now: float) -> bool:
         """Whether that is its secret, and it is still in force."""
-        known = compare_digest(self.digest, digest_of_key(secret))
-        return known and self.revoked is None and (self.expires is None or now < self.expires)
+        matches = compare_digest(self.digest, digest_of_key(secret))
+        return matches and self.revoked is None and (self.expires is None or now < self.expires)
 
     @property
     def asker(self) -> Asker:
@@ -96,13 +96,13 @@ def key_entity(id: str) -> Entity:
 
 
 def storing(record: KeyRecord, version: int, op: str) -> Commit:
-    """What stores it, over the version that was seen."""
+    """Return the commit that stores a key over the version that was read."""
     put = Put(DOCUMENT, msgspec.json.encode(record).decode())
     return Commit(key_entity(record.id), op, (put,), (DocumentAt(DOCUMENT, version),))
 
 
 def page_of_keys(after: str | None) -> List:
-    """What asks for some of them all."""
+    """Return the operation that lists a page of all keys."""
     return List(OWN_NAMESPACE, API_KEY, documents=(DOCUMENT,), after=after)
 
 
@@ -124,7 +124,7 @@ class Keys:
         self._lent: dict[str, KeyRecord] = {}
 
     async def asker(self, secret: str) -> Asker | None:
-        """Whose key that is; None: no one's, or no longer. Raises what the store raises."""
+        """Return the asker of a key; None if it is unknown or not in force. Raises store errors."""
         parts = secret.split(".") if len(secret) <= LONGEST else []
         if len(parts) != 3 or parts[0] != "sw" or not parts[1]:
             return None

@@ -1,4 +1,4 @@
-"""What OpenAI's clients are told when a request fails, in the form that they know."""
+"""Errors in the form that OpenAI's clients know."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def is_openais(path: str) -> bool:
 
 
 def in_openais_form(reply: Reply) -> Reply:
-    """The same; a problem document becomes an error of OpenAI's."""
+    """Return the reply, with an error of OpenAI's in place of a problem document."""
     if reply.body.kind != PROBLEM:
         return reply
     problem = msgspec.json.decode(reply.body.data, type=Problem)

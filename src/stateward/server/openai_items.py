@@ -99,7 +99,7 @@ class ToldItem(NamedTuple):
 
 def checked_items(items: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]:
     """The items as they are stored; what OpenAI would refuse is refused."""
-    seen: set[str] = set()
+    ids: set[str] = set()
     for index, item in enumerate(items):
         where = f"items[{index}]"
         kind = item.get("type") or "message"
@@ -116,9 +116,9 @@ def checked_items(items: Sequence[dict[str, Any]]) -> tuple[dict[str, Any], ...]
             continue
         if not isinstance(own, str) or not OWN_ID.fullmatch(own):
             raise InvalidInput(f"{where}.id is 1 to 256 printable ASCII characters, without spaces")
-        if own in seen:
+        if own in ids:
             raise InvalidInput(f"{where}.id: duplicate item found with id {own!r}")
-        seen.add(own)
+        ids.add(own)
     return tuple(items)
 
 
@@ -189,16 +189,16 @@ def _is_item(message: dict[str, Any]) -> bool:
 
 def _told(item: dict[str, Any]) -> dict[str, Any]:
     kind = item.get("type") or "message"
-    told = {"type": kind, **{name: value for name, value in item.items() if name != "type"}}
+    shown = {"type": kind, **{name: value for name, value in item.items() if name != "type"}}
     if kind == "message":
         content = item["content"]
         if isinstance(content, str):
             text = "output_text" if item["role"] == "assistant" else "input_text"
             content = [{"type": text, "text": content}]
-        told["content"] = [_part(part) for part in content]
-    if kind in WITH_STATUS and told.get("status") is None:
-        told["status"] = "completed"
-    return told
+        shown["content"] = [_part(part) for part in content]
+    if kind in WITH_STATUS and shown.get("status") is None:
+        shown["status"] = "completed"
+    return shown
 
 
 def _part(part: dict[str, Any]) -> dict[str, Any]:
@@ -217,11 +217,11 @@ def mark_of(stamp: str) -> str:
 
 
 def place_of(id: str) -> ItemPlace | None:
-    """What an id says of the item's place; None: the item has brought it along."""
-    found = PLACE.fullmatch(id)
-    if found is None:
+    """Return the place of an item by its id; None if the item brought the id along."""
+    match = PLACE.fullmatch(id)
+    if match is None:
         return None
-    number, part, mark = found.groups()
+    number, part, mark = match.groups()
     return ItemPlace(int(number, 16), int(part, 16), mark)
 
 

@@ -33,14 +33,14 @@ def document_of(routes: Sequence[RestRoute]) -> dict[str, Any]:
     types = [Problem, OpenAIError, *(route.query for route in routes)]
     types += [route.output for route in routes if route.output is not None]
     types += [route.body for route in routes if route.body is not None]
-    found, components = msgspec.json.schema_components(types, ref_template=REF)
+    schema_list, components = msgspec.json.schema_components(types, ref_template=REF)
     named = {route.query.__name__ for route in routes}  # several routes may take the same
     queries = {name: components.pop(name, {}) for name in named}
-    schemas = dict(zip(map(str, types), found, strict=True))
+    schemas = dict(zip(map(str, types), schema_list, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        said = _operation(route, schemas, queries[route.query.__name__])
-        paths.setdefault(route.path, {})[route.method.lower()] = said
+        operation = _operation(route, schemas, queries[route.query.__name__])
+        paths.setdefault(route.path, {})[route.method.lower()] = operation
     return {
         "openapi": "3.1.0",
         "info": {
@@ -92,7 +92,7 @@ def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any])
             "description": "An error in OpenAI's format.",
             "content": {JSON: {"schema": schemas[str(OpenAIError)]}},
         }
-    said: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "operationId": _name(route),
         "summary": route.purpose,
         "description": f"The key needs the scope `{route.scope}`.",
@@ -101,13 +101,13 @@ def _operation(route: RestRoute, schemas: dict[str, Any], query: dict[str, Any])
         "responses": answers,
     }
     if route.body is not None:
-        said["requestBody"] = {"content": {route.takes: {"schema": schemas[str(route.body)]}}}
-        said["requestBody"]["required"] = not _may_be_empty(route.body)
-    return said
+        operation["requestBody"] = {"content": {route.takes: {"schema": schemas[str(route.body)]}}}
+        operation["requestBody"]["required"] = not _may_be_empty(route.body)
+    return operation
 
 
 def _said(schema: dict[str, Any]) -> dict[str, Any]:
-    """What a parameter is if it is there: null is how the code says that it is not."""
+    """Return the schema of a parameter without null, which stands for a parameter left out."""
     rest = {name: value for name, value in schema.items() if name != "default" or value is not None}
     kinds = [kind for kind in rest.pop("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) == 1:
@@ -120,8 +120,8 @@ def _content(route: RestRoute, schemas: dict[str, Any]) -> dict[str, Any]:
         return {"description": "Done."}
     schema = schemas[str(route.output)]
     if route.gives == EVENTS:
-        told = {"anyOf": [schema, schemas[str(Problem)]]}  # a problem is the last event
-        data = {"type": "string", "contentMediaType": JSON, "contentSchema": told}
+        either = {"anyOf": [schema, schemas[str(Problem)]]}  # a problem is the last event
+        data = {"type": "string", "contentMediaType": JSON, "contentSchema": either}
         names = {"id": {"type": "string"}, "event": {"type": "string"}, "data": data}
         schema = {"type": "object", "properties": names, "required": ["data"]}
     return {"description": route.purpose, "content": {route.gives: {"schema": schema}}}
@@ -141,5 +141,7 @@ def _name(route: RestRoute) -> str:
 def table_of(routes: Sequence[RestRoute]) -> str:
     """The routes as a table for the reference."""
     lines = ["| route | scope | what it is for |", "| --- | --- | --- |"]
-    lines += [f"| `{it.method} {it.path}` | `{it.scope}` | {it.purpose} |" for it in routes]
+    lines += [
+        f"| `{route.method} {route.path}` | `{route.scope}` | {route.purpose} |" for route in routes
+    ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What a client is told when its request fails: problem documents of RFC 9457."""
+"""Errors for clients: problem documents of RFC 9457."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ def problem_of(error: Exception, *, for_user: bool = False) -> tuple[int, bytes,
     kind, status, detail = next((it for it in ANSWERS if isinstance(error, it[0])), unknown)
     if status == 500:
         logger.error("request_failed", extra={"error": type(error).__name__}, exc_info=error)
-    known = kind not in (Exception, ValueError)
-    name = type(error).__name__ if known else ("InvalidInput" if kind is ValueError else "")
+    public = kind not in (Exception, ValueError)
+    name = type(error).__name__ if public else ("InvalidInput" if kind is ValueError else "")
     applied = None
     if status >= 500:
         applied = error.applied if isinstance(error, StoreUnavailable) else "unknown"

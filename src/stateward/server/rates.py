@@ -24,7 +24,7 @@ STREAM_SECONDS = 5  # after which one may be free
 
 
 class RateSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What an asker may do whose key does not say otherwise. None: as much as they like."""
+    """Limits of an asker whose key sets none. None: no limit."""
 
     rate: float | None = None  # requests in a second
     burst: int | None = None  # in one moment, after a pause; by default those of one second

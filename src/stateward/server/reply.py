@@ -1,4 +1,4 @@
-"""What goes back to a client: an answer as a whole, or a stream of events."""
+"""Replies to a client: an answer as a whole, or a stream of events."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from stateward.wire import JSON, Body
 
 
 class Reply(NamedTuple):
-    """What goes back."""
+    """An answer as a whole, or a stream of events."""
 
     status: int
     body: Body = Body(b"", JSON)

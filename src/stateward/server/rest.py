@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import (
-    AsyncGenerator,
-    AsyncIterator,
-    Callable,
-    Container,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Mapping, Sequence
 from typing import Annotated, Any, Generic, TypeVar, get_origin
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
@@ -19,7 +12,7 @@ from msgspec import Meta, Struct
 from stateward.errors import InvalidInput, NotPermitted, Reset, Truncated
 from stateward.layers.layer import Execute
 from stateward.ops import NotYours, Op, Outcome
-from stateward.options import UNSAID, Whose
+from stateward.owner import UNSAID, Whose
 from stateward.records import Cursor
 from stateward.server.asker import Asker, merged
 from stateward.server.problems import Refusal, problem_of
@@ -44,9 +37,9 @@ def namespace_of(
     asker: Asker, headers: dict[bytes, bytes], own: str, *, needed: bool = True
 ) -> str:
     """The namespace that a request is about: one that the key is for."""
-    given = headers.get(NAMESPACE.encode())
-    if given is not None:
-        namespace = unquote(given.decode("latin-1"))
+    header = headers.get(NAMESPACE.encode())
+    if header is not None:
+        namespace = unquote(header.decode("latin-1"))
     elif asker.namespaces is None or own in asker.namespaces:
         namespace = own
     elif len(asker.namespaces) == 1:
@@ -83,7 +76,7 @@ def _guard(scope: Scope, asker: Asker) -> None:
 
 
 def whose(call: RestCall, user: str | None) -> Whose:
-    """Whose state is meant: the key's user's, or as the request says."""
+    """Return the user whose state is meant: the key's user, or as the request says."""
     if call.asker.user is None:
         return UNSAID if user is None else user
     if user not in (None, call.asker.user):
@@ -104,10 +97,10 @@ def decoded_query(text: bytes, type: type[Struct]) -> Struct:
             max_num_fields=MOST_PARAMETERS,
         )
         fields = msgspec.structs.fields(type)
-        given = _given(pairs, {it.encode_name for it in fields if get_origin(it.type) is list})
-        decoded = msgspec.convert(given, type, strict=False)
+        parameters = _given(pairs, {it.encode_name for it in fields if get_origin(it.type) is list})
+        decoded = msgspec.convert(parameters, type, strict=False)
         for field in fields:
-            if field.encode_name in given and getattr(decoded, field.name) is None:
+            if field.encode_name in parameters and getattr(decoded, field.name) is None:
                 raise InvalidInput(f"{field.encode_name} is null: leave it out")  # of "null"
         return decoded
     except (msgspec.ValidationError, ValueError) as error:
@@ -116,16 +109,16 @@ def decoded_query(text: bytes, type: type[Struct]) -> Struct:
 
 def _given(pairs: Sequence[tuple[str, str]], lists: Container[str]) -> dict[str, Any]:
     """Parameters by name. One that is a list may come several times, as NAME or as NAME[]."""
-    given: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for name, value in pairs:
         plain = name.removesuffix("[]")
         if plain in lists:
-            given.setdefault(plain, []).append(value)
-        elif name in given:
+            parameters.setdefault(plain, []).append(value)
+        elif name in parameters:
             raise InvalidInput("a parameter is given twice")
         else:
-            given[name] = value
-    return given
+            parameters[name] = value
+    return parameters
 
 
 def decoded_body(data: bytes, route: RestRoute) -> Any:
@@ -206,8 +199,8 @@ class Page(Struct, Generic[T], frozen=True):
 
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """A value as JSON."""
-    told = {"changed": value.changed} if isinstance(value, ChangeMade) else {}
-    return Reply(status, Body(msgspec.json.encode(value), JSON), headers or {}, told=told)
+    logged = {"changed": value.changed} if isinstance(value, ChangeMade) else {}
+    return Reply(status, Body(msgspec.json.encode(value), JSON), headers or {}, told=logged)
 
 
 async def page(
@@ -250,7 +243,7 @@ def linked(call: RestCall, following: str | None) -> dict[str, str]:
 async def past(
     listing: AsyncIterator[T], after: str | None, name: Callable[[T], str]
 ) -> AsyncIterator[T]:
-    """What comes after a name in a listing that is ordered by the bytes of names."""
+    """Yield the items after a name in a listing that is ordered by the bytes of names."""
     async for item in listing:
         if after is None or name(item).encode() > after.encode():
             yield item

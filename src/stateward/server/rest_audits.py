@@ -10,15 +10,15 @@ from msgspec import Meta, Struct
 from stateward.audit.archive import before, changes
 from stateward.audit.forms import schema
 from stateward.audit.forms.baseline import Comparison
-from stateward.audit.forms.html.document import policy
-from stateward.audit.forms.html.page import html
+from stateward.audit.forms.page import html
 from stateward.audit.report import Report
 from stateward.errors import InvalidInput
+from stateward.pages.document import policy
 from stateward.records import AuditInfo, KeptAudit
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
 from stateward.server.rest import Page, answer, missing
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, Routes
 from stateward.state.audits import MOST
 from stateward.wire import Body
 
@@ -47,18 +47,23 @@ class AuditShown(Struct, frozen=True):
     changes: Comparison | None
 
 
+AUDITS = Routes()
+
+
+@AUDITS.route("GET /v1/audits", "read", Page[AuditInfo], AuditsQuery, one_users=False)
 async def _list(call: RestCall) -> Reply:
+    """List stored audits, newest first."""
     query: AuditsQuery = call.query
     return answer(Page(await call.store.audits.list(query.limit), None))
 
 
 async def _read(call: RestCall) -> tuple[KeptAudit, Report]:
     id = call.path["audit"]
-    kept = await call.store.audits.get(id)
-    if kept is None:
+    audit = await call.store.audits.get(id)
+    if audit is None:
         raise missing("audit", id)
     try:
-        return kept, schema.from_json(kept.report)
+        return audit, schema.from_json(audit.report)
     except InvalidInput as error:
         raise Refusal(
             404, f"the audit {id!r} is stored, but cannot be read here: {error}"
@@ -71,47 +76,18 @@ async def _since(call: RestCall, new: Report) -> tuple[AuditInfo | None, Compari
     return last, changes(None if old is None else old.report, new)
 
 
+@AUDITS.route("GET /v1/audits/{audit}", "read", AuditShown, one_users=False)
 async def _show(call: RestCall) -> Reply:
-    kept, report = await _read(call)
+    """Get an audit, and what changed since the previous one."""
+    audit, report = await _read(call)
     last, changed = await _since(call, report)
-    raw: Any = msgspec.Raw(kept.report)
-    return answer(AuditShown(kept.info, raw, last, changed))
+    raw: Any = msgspec.Raw(audit.report)
+    return answer(AuditShown(audit.info, raw, last, changed))
 
 
+@AUDITS.route("GET /v1/audits/{audit}/report", "read", str, gives=HTML, one_users=False)
 async def _report(call: RestCall) -> Reply:
+    """Get the full report of an audit as an HTML page."""
     _, report = await _read(call)
     _, changed = await _since(call, report)
     return Reply(200, Body(html(report, changed).encode(), HTML), GUARDED)
-
-
-AUDITS = (
-    RestRoute(
-        "GET",
-        "/v1/audits",
-        "read",
-        _list,
-        "List stored audits, newest first",
-        Page[AuditInfo],
-        AuditsQuery,
-        one_users=False,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/audits/{audit}",
-        "read",
-        _show,
-        "Get an audit, and what changed since the previous one",
-        AuditShown,
-        one_users=False,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/audits/{audit}/report",
-        "read",
-        _report,
-        "Get the full report of an audit as an HTML page",
-        str,
-        gives=HTML,
-        one_users=False,
-    ),
-)

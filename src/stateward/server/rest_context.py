@@ -12,12 +12,8 @@ from stateward.records import EntityChange, WorkflowInfo
 from stateward.server.reply import Reply
 from stateward.server.rest import Limit, answer, events, whose
 from stateward.server.rest_documents import NamedDocument, named_document
-from stateward.server.rest_threads import (
-    ThreadWindow,
-    begins_after,
-    window_of,
-)
-from stateward.server.route import EVENTS, LAST_EVENT, RestCall, RestRoute, RouteDeed
+from stateward.server.rest_threads import ThreadWindow, begins_after, window_of
+from stateward.server.route import EVENTS, LAST_EVENT, RestCall, Routes
 from stateward.state.change_feed import chosen_kinds, cursors_of
 
 
@@ -49,7 +45,13 @@ class ContextShown(Struct, frozen=True):
     workflows: list[WorkflowInfo]
 
 
+CONTEXT = Routes()
+
+
+@CONTEXT.logged("context read", kind=THREAD, name="thread", reads=True)
+@CONTEXT.route("GET /v1/context", "read", ContextShown, ContextQuery)
 async def _context(call: RestCall) -> Reply:
+    """Get a window, the user's documents and unfinished work in one read."""
     query: ContextQuery = call.query
     user = whose(call, query.user)
     assert isinstance(user, str)
@@ -66,7 +68,11 @@ async def _context(call: RestCall) -> Reply:
     return answer(ContextShown(window, context.thread.exists, documents, context.workflows))
 
 
+@CONTEXT.route(
+    "GET /v1/changes", "read", EntityChange, FeedQuery, headers=(LAST_EVENT,), gives=EVENTS
+)
 async def _changes(call: RestCall) -> Reply:
+    """Stream what has changed, and changes as they happen."""
     query: FeedQuery = call.query
     kinds = None if query.kinds is None else query.kinds.split(",")
     after = begins_after(call, query.after)
@@ -75,28 +81,3 @@ async def _changes(call: RestCall) -> Reply:
     changes = cast("AsyncGenerator[EntityChange, None]", feed)
     stream = events(changes, lambda change: change.cursor, lambda change: change)
     return Reply(200, headers={"content-type": EVENTS}, events=stream, follows=query.follow)
-
-
-CONTEXT = (
-    RestRoute(
-        "GET",
-        "/v1/context",
-        "read",
-        _context,
-        "Get a window, the user's documents and unfinished work in one read",
-        ContextShown,
-        ContextQuery,
-        deed=RouteDeed("context read", THREAD, "thread", reads=True),
-    ),
-    RestRoute(
-        "GET",
-        "/v1/changes",
-        "read",
-        _changes,
-        "Stream what has changed, and changes as they happen",
-        EntityChange,
-        FeedQuery,
-        headers=(LAST_EVENT,),
-        gives=EVENTS,
-    ),
-)

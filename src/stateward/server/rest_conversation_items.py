@@ -7,26 +7,9 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from stateward.codec import check_key, encode
-from stateward.kinds import THREAD
 from stateward.layers.outage.answers import Suppressed
-from stateward.ops import (
-    Applied,
-    Check,
-    Conflict,
-    Duplicate,
-    Entry,
-    Fetched,
-    Log,
-    LogAt,
-)
-from stateward.server.openai_error import CONVERSATIONS as PATH
-from stateward.server.openai_items import (
-    ItemPlace,
-    ToldItem,
-    checked_items,
-    place_of,
-    told_items,
-)
+from stateward.ops import Applied, Check, Conflict, Duplicate, Entry, Fetched, Log, LogAt
+from stateward.server.openai_items import ItemPlace, ToldItem, checked_items, place_of, told_items
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
 from stateward.server.rest import Whom, answer, missing
@@ -38,7 +21,7 @@ from stateward.server.rest_conversations import (
     same_life,
     thread_of,
 )
-from stateward.server.route import KEY, RETRIES, RestCall, RestRoute, RouteDeed
+from stateward.server.route import KEY, RETRIES, RestCall, Routes
 from stateward.state.handle import Handle
 from stateward.state.refusals import stored
 from stateward.state.threads import Thread
@@ -89,7 +72,19 @@ class ItemList(Struct, frozen=True):
     object: Literal["list"] = "list"
 
 
+CONVERSATION_ITEMS = Routes()
+
+
+@CONVERSATION_ITEMS.route(
+    "POST /v1/conversations/{conversation}/items",
+    "write",
+    ItemList,
+    IncludeQuery,
+    ItemsBody,
+    headers=(KEY, RETRIES),
+)
 async def _add(call: RestCall) -> Reply:
+    """Add items to a conversation, all or none."""
     body: ItemsBody = call.body
     items = checked_items(body.items)
     key = call.headers.get(KEY.lower())
@@ -107,7 +102,7 @@ async def _add(call: RestCall) -> Reply:
 async def _appended(
     thread: Thread, items: tuple[dict[str, Any], ...], key: str | None, *, is_retry: bool
 ) -> tuple[Applied, bool]:
-    """What was stored, and whether it was before.
+    """Store items; return the stored entries, and whether they were stored before.
 
     OpenAI's clients send a failed request again by themselves, and no key: they only say that they
     do so. Then the end of the conversation tells whether the request had been carried out.
@@ -115,13 +110,13 @@ async def _appended(
     handle = thread.handle
     looks = is_retry and key is None
     while True:
-        seen = await existing(thread, Log(last=len(items) + 1, details=True) if looks else None)
-        checks: tuple[Check, ...] = (same_life(seen.head),)
+        fetched = await existing(thread, Log(last=len(items) + 1, details=True) if looks else None)
+        checks: tuple[Check, ...] = (same_life(fetched.head),)
         if looks:
-            if _holds(seen, handle.encoded(items), handle.scope.world.now()):
-                last = seen.entries[-1]
+            if _holds(fetched, handle.encoded(items), handle.scope.world.now()):
+                last = fetched.entries[-1]
                 return Applied(last.seq, last.stamp, last.at), True
-            checks = (*checks, LogAt(seen.head.version, seen.head.stamp or None))
+            checks = (*checks, LogAt(fetched.head.version, fetched.head.stamp or None))
         outcome = await handle.append(items, key, checks, keep=False)
         assert not isinstance(outcome, Suppressed)
         if not isinstance(outcome, Conflict):
@@ -141,7 +136,12 @@ def _holds(seen: Fetched, bodies: tuple[str, ...], now: float) -> bool:
     )
 
 
+@CONVERSATION_ITEMS.logged("thread read", name="conversation", reads=True)
+@CONVERSATION_ITEMS.route(
+    "GET /v1/conversations/{conversation}/items", "read", ItemList, ItemsQuery
+)
 async def _list(call: RestCall) -> Reply:
+    """List a conversation's items."""
     query: ItemsQuery = call.query
     thread = thread_of(call)
     place = None
@@ -150,8 +150,8 @@ async def _list(call: RestCall) -> Reply:
     else:
         place = await _place(thread, query.after)
     reverse = query.order == "desc"
-    told = await _beyond(thread.handle, place, query.limit + 1, reverse=reverse)
-    return answer(_listed(told[: query.limit], has_more=len(told) > query.limit))
+    items = await _beyond(thread.handle, place, query.limit + 1, reverse=reverse)
+    return answer(_listed(items[: query.limit], has_more=len(items) > query.limit))
 
 
 def _listed(told: list[ToldItem], *, has_more: bool) -> ItemList:
@@ -167,16 +167,18 @@ async def _beyond(
     count = min(most + 1, handle.scope.capabilities.page)  # the place itself may be among them
     after = 0 if place is None or reverse else place.number - 1
     upto = place.number if place is not None and reverse else None
-    found: list[ToldItem] = []
+    items: list[ToldItem] = []
     while True:
         first, last = (None, count) if reverse else (count, None)
         entries = (await handle.fetch(Log(after, upto, first, last, details=True))).entries
-        told = [each for entry in entries for each in told_items(entry)]
+        batch = [each for entry in entries for each in told_items(entry)]
         if place is not None:
-            told = [it for it in told if (it.place < place if reverse else it.place > place)]
-        found += reversed(told) if reverse else told
-        if len(found) >= most or len(entries) < count:
-            return found[:most]
+            batch = [
+                item for item in batch if (item.place < place if reverse else item.place > place)
+            ]
+        items += reversed(batch) if reverse else batch
+        if len(items) >= most or len(entries) < count:
+            return items[:most]
         if reverse:
             upto = entries[0].seq - 1
         else:
@@ -185,11 +187,11 @@ async def _beyond(
 
 async def _place(thread: Thread, id: str) -> ItemPlace:
     """Where an item is, or was: a page continues after one that was deleted in between."""
-    seen, found = await _find(thread, id)
+    fetched, item = await _find(thread, id)
     place = place_of(id)
-    if found is not None:
-        return found.place
-    if place is None or not 0 < place.number <= seen.head.version or seen.entries:
+    if item is not None:
+        return item.place
+    if place is None or not 0 < place.number <= fetched.head.version or fetched.entries:
         raise missing("item", id)
     return place
 
@@ -200,10 +202,10 @@ async def _find(thread: Thread, id: str) -> tuple[Fetched, ToldItem | None]:
     at = None
     if place is not None and place.number:
         at = Log(place.number - 1, place.number, details=True)
-    seen = await existing(thread, at)
-    for each in (each for entry in seen.entries for each in told_items(entry)):
+    fetched = await existing(thread, at)
+    for each in (each for entry in fetched.entries for each in told_items(entry)):
         if each.place == place:
-            return seen, each
+            return fetched, each
     quoted, page, upto = encode(id, "the id"), handle.scope.capabilities.page, None
     while True:
         entries = (await handle.fetch(Log(0, upto, last=page, details=True))).entries
@@ -211,78 +213,45 @@ async def _find(thread: Thread, id: str) -> tuple[Fetched, ToldItem | None]:
             if quoted in entry.body:
                 for each in told_items(entry):
                     if each.item["id"] == id:
-                        return seen, each
+                        return fetched, each
         if len(entries) < page:
-            return seen, None
+            return fetched, None
         upto = entries[0].seq - 1
 
 
+@CONVERSATION_ITEMS.logged("thread read", name="conversation", reads=True)
+@CONVERSATION_ITEMS.route(
+    "GET /v1/conversations/{conversation}/items/{item}", "read", dict[str, Any], IncludeQuery
+)
 async def _retrieve_item(call: RestCall) -> Reply:
-    _, found = await _find(thread_of(call), call.path["item"])
-    if found is None:
+    """Get an item of a conversation."""
+    _, item = await _find(thread_of(call), call.path["item"])
+    if item is None:
         raise missing("item", call.path["item"])
-    return answer(found.item)
+    return answer(item.item)
 
 
+@CONVERSATION_ITEMS.logged("thread edit", name="conversation")
+@CONVERSATION_ITEMS.route(
+    "DELETE /v1/conversations/{conversation}/items/{item}",
+    "write",
+    ConversationShown,
+    Whom,
+    headers=(RETRIES,),
+)
 async def _delete_item(call: RestCall) -> Reply:
+    """Remove an item from a conversation."""
     thread = thread_of(call)
-    seen, found = await _find(thread, call.path["item"])
-    gone = found is None
-    if found is not None:
-        if not found.alone:
+    fetched, item = await _find(thread, call.path["item"])
+    gone = item is None
+    if item is not None:
+        if not item.alone:
             raise Refusal(
                 400,
                 "this item is a part of one message of another framework: remove that message with "
-                f"thread.edit({{{found.place.number}: None}})",
+                f"thread.edit({{{item.place.number}: None}})",
             )
-        gone = not await thread.edit({found.place.number: None})
+        gone = not await thread.edit({item.place.number: None})
     if gone and not is_retry(call):  # else the first try may have done it
         raise missing("item", call.path["item"])
-    return answer(conversation_of(thread, seen))
-
-
-_I = f"{PATH}/{{conversation}}/items"
-CONVERSATION_ITEMS = (
-    RestRoute(
-        "POST",
-        _I,
-        "write",
-        _add,
-        "Add items to a conversation, all or none",
-        ItemList,
-        IncludeQuery,
-        ItemsBody,
-        headers=(KEY, RETRIES),
-    ),
-    RestRoute(
-        "GET",
-        _I,
-        "read",
-        _list,
-        "List a conversation's items",
-        ItemList,
-        ItemsQuery,
-        deed=RouteDeed("thread read", THREAD, "conversation", reads=True),
-    ),
-    RestRoute(
-        "GET",
-        f"{_I}/{{item}}",
-        "read",
-        _retrieve_item,
-        "Get an item of a conversation",
-        dict[str, Any],
-        IncludeQuery,
-        deed=RouteDeed("thread read", THREAD, "conversation", reads=True),
-    ),
-    RestRoute(
-        "DELETE",
-        f"{_I}/{{item}}",
-        "write",
-        _delete_item,
-        "Remove an item from a conversation",
-        ConversationShown,
-        Whom,
-        headers=(RETRIES,),
-        deed=RouteDeed("thread edit", THREAD, "conversation"),
-    ),
-)
+    return answer(conversation_of(thread, fetched))

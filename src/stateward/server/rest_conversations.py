@@ -10,7 +10,6 @@ from msgspec import Meta, Struct
 
 from stateward.codec import check_key, encode, encode_document
 from stateward.errors import KeyReusedError
-from stateward.kinds import THREAD
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
     Absent,
@@ -24,14 +23,13 @@ from stateward.ops import (
     Outcome,
     Put,
 )
-from stateward.server.openai_error import CONVERSATIONS as PATH
 from stateward.server.openai_items import checked_items
 from stateward.server.reply import Reply
 from stateward.server.rest import Whom, answer, missing, whose
-from stateward.server.route import KEY, RETRIES, RestCall, RestRoute, RouteDeed
+from stateward.server.route import KEY, RETRIES, RestCall, Routes
 from stateward.state.about import VARS
-from stateward.state.documents import document, document_at
 from stateward.state.refusals import stored
+from stateward.state.stored_document import document, document_at
 from stateward.state.threads import Thread
 
 METADATA = "metadata"  # the thread's variable that has it
@@ -80,11 +78,11 @@ def thread_of(call: RestCall) -> Thread:
 
 
 async def existing(thread: Thread, log: Log | None = None) -> Fetched:
-    """What there is of a conversation; one that does not exist is refused."""
-    seen = await thread.handle.fetch(log, documents=(VARS,))
-    if not seen.head.exists:
+    """Return a conversation; raises a refusal if it does not exist."""
+    fetched = await thread.handle.fetch(log, documents=(VARS,))
+    if not fetched.head.exists:
         raise missing("conversation", thread.id)
-    return seen
+    return fetched
 
 
 def conversation_of(thread: Thread, seen: Fetched) -> ConversationShown:
@@ -105,7 +103,14 @@ def same_life(head: Head) -> NotDroppedSince:
     return NotDroppedSince(nextafter(head.dropped, inf))
 
 
+CONVERSATIONS = Routes()
+
+
+@CONVERSATIONS.route(
+    "POST /v1/conversations", "write", ConversationShown, Whom, ConversationBody, headers=(KEY,)
+)
 async def _create(call: RestCall) -> Reply:
+    """Create a conversation, as OpenAI's clients do."""
     body: ConversationBody = call.body
     items = checked_items(body.items or ())
     key, owner = call.headers.get(KEY.lower()), whose(call, call.query.user)
@@ -127,7 +132,7 @@ async def _create(call: RestCall) -> Reply:
 async def _created_before(
     thread: Thread, outcome: Outcome, metadata: dict[str, str], key: str | None, *, has_items: bool
 ) -> Reply:
-    """What a request with the same key has made; or this very one, at an earlier try."""
+    """Return the conversation that this request, or one with the same key, created earlier."""
     if not isinstance(outcome, Conflict):
         stored(outcome, thread.handle.entity)
     shown = conversation_of(thread, await existing(thread))
@@ -145,79 +150,48 @@ def _new_id(call: RestCall, key: str | None) -> str:
     return f"conv_{blake2b(name.encode(), digest_size=24).hexdigest()}"
 
 
+@CONVERSATIONS.logged("thread read", name="conversation", reads=True)
+@CONVERSATIONS.route("GET /v1/conversations/{conversation}", "read", ConversationShown, Whom)
 async def _retrieve(call: RestCall) -> Reply:
+    """Get a conversation and its metadata."""
     thread = thread_of(call)
     return answer(conversation_of(thread, await existing(thread)))
 
 
+@CONVERSATIONS.logged("thread describe", name="conversation")
+@CONVERSATIONS.route(
+    "POST /v1/conversations/{conversation}", "write", ConversationShown, Whom, MetadataBody
+)
 async def _update(call: RestCall) -> Reply:
+    """Replace the metadata of a conversation."""
     body: MetadataBody = call.body
     thread = thread_of(call)
     handle = thread.handle
     while True:
-        seen = await existing(thread)
-        before = seen.documents.get(VARS)
+        fetched = await existing(thread)
+        before = fetched.documents.get(VARS)
         new = {**document(before).value, METADATA: body.metadata or {}}
         put = Put(VARS, encode_document(new, handle.scope.limits))
-        checks = (same_life(seen.head), document_at(VARS, before))
+        checks = (same_life(fetched.head), document_at(VARS, before))
         outcome = await handle.commit((put,), checks)
         if not isinstance(outcome, Conflict):
             stored(outcome, handle.entity)
-            shown = ConversationShown(thread.id, int(seen.head.created), body.metadata or {})
+            shown = ConversationShown(thread.id, int(fetched.head.created), body.metadata or {})
             return answer(shown)
 
 
+@CONVERSATIONS.logged("thread delete", name="conversation", makes_room=True)
+@CONVERSATIONS.route(
+    "DELETE /v1/conversations/{conversation}",
+    "write",
+    ConversationDeleted,
+    Whom,
+    headers=(RETRIES,),
+)
 async def _delete(call: RestCall) -> Reply:
+    """Remove a conversation with its items."""
     thread = thread_of(call)
     if not is_retry(call):  # else the first try may have done it
         await existing(thread)
     await thread.delete()
     return answer(ConversationDeleted(thread.id))
-
-
-_C = f"{PATH}/{{conversation}}"
-CONVERSATIONS = (
-    RestRoute(
-        "POST",
-        PATH,
-        "write",
-        _create,
-        "Create a conversation, as OpenAI's clients do",
-        ConversationShown,
-        Whom,
-        ConversationBody,
-        headers=(KEY,),
-    ),
-    RestRoute(
-        "GET",
-        _C,
-        "read",
-        _retrieve,
-        "Get a conversation and its metadata",
-        ConversationShown,
-        Whom,
-        deed=RouteDeed("thread read", THREAD, "conversation", reads=True),
-    ),
-    RestRoute(
-        "POST",
-        _C,
-        "write",
-        _update,
-        "Replace the metadata of a conversation",
-        ConversationShown,
-        Whom,
-        MetadataBody,
-        deed=RouteDeed("thread describe", THREAD, "conversation"),
-    ),
-    RestRoute(
-        "DELETE",
-        _C,
-        "write",
-        _delete,
-        "Remove a conversation with its items",
-        ConversationDeleted,
-        Whom,
-        headers=(RETRIES,),
-        deed=RouteDeed("thread delete", THREAD, "conversation", makes_room=True),
-    ),
-)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime
 from email.utils import format_datetime
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 from msgspec import Meta, Struct
 
@@ -16,17 +16,7 @@ from stateward.ops import List, Listed
 from stateward.records import Document, DocumentVersion, moment
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
-from stateward.server.rest import (
-    Limit,
-    Page,
-    Whom,
-    answer,
-    etag,
-    expected,
-    linked,
-    missing,
-    whose,
-)
+from stateward.server.rest import Limit, Page, Whom, answer, etag, expected, linked, missing, whose
 from stateward.server.route import (
     MATCH,
     MERGE_PATCH,
@@ -36,9 +26,11 @@ from stateward.server.route import (
     RestRoute,
     RouteDeed,
 )
-from stateward.state.documents import DocumentHandle, document
+from stateward.state.documents import DocumentHandle
+from stateward.state.handle import Handle
 from stateward.state.merge_patch import merge_patch
 from stateward.state.refusals import refuse
+from stateward.state.stored_document import document
 from stateward.state.users import Documents
 
 Version = Annotated[int, Meta(ge=0, le=MOST)]
@@ -73,25 +65,25 @@ class HistoryQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SharedNamesQuery(NamesQuery, frozen=True, forbid_unknown_fields=True):
-    """The same of what agents share; `user` is whose it is, if it is one user's."""
+    """The query for documents that agents share; `user` owns them, if it is one user's."""
 
     user: str | None = None
 
 
 class SharedGetQuery(GetQuery, frozen=True, forbid_unknown_fields=True):
-    """The same of what agents share; `user` is whose it is, if it is one user's."""
+    """The query for documents that agents share; `user` owns them, if it is one user's."""
 
     user: str | None = None
 
 
 class SharedDeleteQuery(DeleteQuery, frozen=True, forbid_unknown_fields=True):
-    """The same of what agents share; `user` is whose it is, if it is one user's."""
+    """The query for documents that agents share; `user` owns them, if it is one user's."""
 
     user: str | None = None
 
 
 class SharedHistoryQuery(HistoryQuery, frozen=True, forbid_unknown_fields=True):
-    """The same of what agents share; `user` is whose it is, if it is one user's."""
+    """The query for documents that agents share; `user` owns them, if it is one user's."""
 
     user: str | None = None
 
@@ -104,7 +96,7 @@ class DiffQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SharedDiffQuery(DiffQuery, frozen=True, forbid_unknown_fields=True):
-    """The same of what agents share; `user` is whose it is, if it is one user's."""
+    """The query for documents that agents share; `user` owns them, if it is one user's."""
 
     user: str | None = None
 
@@ -164,31 +156,37 @@ def _shown(found: Document, status: int = 200) -> Reply:
 
 async def _list(call: RestCall) -> Reply:
     query: NamesQuery = call.query
-    handle = _documents(call).handle
-    op = List(
-        handle.entity.namespace,
-        owner=handle.owner,
-        within=handle.entity,
-        prefix=query.prefix,
-        after=query.after,
-        limit=query.limit,
-    )
-    listed = (await handle.scope.execute((op,)))[0]
-    if not isinstance(listed, Listed):
-        refuse(listed, handle.entity)
+    documents = _documents(call)
+    listed = await list_documents(documents.handle, query.prefix, query.after, query.limit)
     shown = [named_document(name, document(value)) for name, value in listed.documents]
     return answer(Page(shown, listed.next), headers=linked(call, listed.next))
 
 
+async def list_documents(handle: Handle, prefix: str, after: str | None, limit: int) -> Listed:
+    """Return a page of the documents of a user, or of those that agents share, by name."""
+    op = List(
+        handle.entity.namespace,
+        owner=handle.owner,
+        within=handle.entity,
+        prefix=prefix,
+        after=after,
+        limit=limit,
+    )
+    listed = (await handle.scope.execute((op,)))[0]
+    if not isinstance(listed, Listed):
+        refuse(listed, handle.entity)
+    return listed
+
+
 async def _get(call: RestCall) -> Reply:
-    found = await _handle(call).get(at=call.query.at, version=call.query.version)
-    if not found.exists:
+    current = await _handle(call).get(at=call.query.at, version=call.query.version)
+    if not current.exists:
         raise missing("document", call.path["name"])
-    given = call.headers.get(NONE_MATCH.lower())
-    tag = etag(found.version, found.stamp)
-    if given is not None and (given.strip() == "*" or tag in map(str.strip, given.split(","))):
+    tags = call.headers.get(NONE_MATCH.lower())
+    tag = etag(current.version, current.stamp)
+    if tags is not None and (tags.strip() == "*" or tag in map(str.strip, tags.split(","))):
         return Reply(304, headers={"etag": tag})
-    return _shown(found)
+    return _shown(current)
 
 
 async def _expected(call: RestCall, handle: DocumentHandle) -> Document | None:
@@ -196,10 +194,10 @@ async def _expected(call: RestCall, handle: DocumentHandle) -> Document | None:
     if call.headers.get(MATCH.lower(), "").strip() != "*":
         at = expected(call)
         return None if at is None else Document({}, at.version, at.stamp)
-    found = await handle.get()
-    if not found.exists:
+    current = await handle.get()
+    if not current.exists:
         raise Refusal(412, f"there is no document {call.path['name']!r}")
-    return found
+    return current
 
 
 async def _put(call: RestCall) -> Reply:
@@ -271,104 +269,73 @@ async def _undo(call: RestCall) -> Reply:
     body: UndoBody = call.body
     handle = _handle(call)
     try:
-        found = await handle.undo(to=body.to, at=body.at)
+        restored = await handle.undo(to=body.to, at=body.at)
     except StateConflictError as error:
         await _refuse(handle, error)
-    return _shown(found) if found.exists else Reply(204)
+    return _shown(restored) if restored.exists else Reply(204)
 
 
-def _routes(
-    kind: str,
-    under: str,
-    what: str,
-    names: type[Struct],
-    get: type[Struct],
-    delete: type[Struct],
-    history: type[Struct],
-    diff: type[Struct],
-    whom: type[Struct],
-) -> tuple[RestRoute, ...]:
-    one = f"{under}/{{name}}"
-    value = dict[str, Any]
+class _Queries(NamedTuple):
+    """The types of the queries, which differ in whether they may name a user."""
+
+    names: type[Struct]
+    get: type[Struct]
+    delete: type[Struct]
+    history: type[Struct]
+    diff: type[Struct]
+    whom: type[Struct]
+
+
+def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, ...]:
+    """Return the routes of the documents of one kind of entity, below the path `under`."""
+    one, one_of = f"{under}/{{name}}", f"one of {what}"
+    value, versions = dict[str, Any], Page[PastVersion]
     match = (MATCH, NONE_MATCH)
+    put, patch = (RouteDeed(f"document {verb}", kind, kind) for verb in ("put", "patch"))
+    delete = RouteDeed("document delete", kind, kind, ("forget",), makes_room=True)
+    undo = RouteDeed("document undo", kind, kind, ("to", "at"))
     return (
-        RestRoute("GET", under, "read", _list, f"List {what} by name", Page[NamedDocument], names),
         RestRoute(
-            "GET",
-            one,
-            "read",
-            _get,
-            f"Get one of {what}, now or at an earlier time",
-            value,
-            get,
+            *("GET", under, "read", _list, f"List {what} by name"), Page[NamedDocument], of.names
+        ),
+        RestRoute(
+            *("GET", one, "read", _get, f"Get {one_of}, now or at an earlier time"),
+            *(value, of.get),
             headers=(NONE_MATCH,),
         ),
         RestRoute(
-            "PUT",
-            one,
-            "write",
-            _put,
-            f"Replace or create one of {what}",
-            value,
-            whom,
-            value,
+            *("PUT", one, "write", _put, f"Replace or create {one_of}"),
+            *(value, of.whom, value),
             headers=match,
-            deed=RouteDeed("document put", kind, kind),
+            deed=put,
         ),
         RestRoute(
-            "PATCH",
-            one,
-            "write",
-            _patch,
-            f"Apply a JSON merge patch to one of {what}",
-            value,
-            whom,
-            value,
+            *("PATCH", one, "write", _patch, f"Apply a JSON merge patch to {one_of}"),
+            *(value, of.whom, value),
             headers=match,
             takes=MERGE_PATCH,
-            deed=RouteDeed("document patch", kind, kind),
+            deed=patch,
         ),
         RestRoute(
-            "DELETE",
-            one,
-            "write",
-            _delete,
-            f"Remove one of {what}",
-            None,
-            delete,
+            *("DELETE", one, "write", _delete, f"Remove {one_of}"),
+            *(None, of.delete),
             status=204,
             headers=match,
-            deed=RouteDeed("document delete", kind, kind, ("forget",), makes_room=True),
+            deed=delete,
         ),
         RestRoute(
-            "GET",
-            f"{one}/history",
-            "read",
-            _history,
-            f"List the versions of one of {what}",
-            Page[PastVersion],
-            history,
+            *("GET", f"{one}/history", "read", _history, f"List the versions of {one_of}"),
+            *(versions, of.history),
         ),
         RestRoute(
-            "GET",
-            f"{one}/diff",
-            "read",
-            _diff,
-            f"Compare two versions of one of {what}",
-            DocumentDiff,
-            diff,
+            *("GET", f"{one}/diff", "read", _diff, f"Compare two versions of {one_of}"),
+            *(DocumentDiff, of.diff),
         ),
         RestRoute(
-            "POST",
-            f"{one}/undo",
-            "write",
-            _undo,
-            f"Restore an earlier version of one of {what}",
-            value,
-            whom,
-            UndoBody,
+            *("POST", f"{one}/undo", "write", _undo, f"Restore an earlier version of {one_of}"),
+            *(value, of.whom, UndoBody),
             empty=(204,),
-            deed=RouteDeed("document undo", kind, kind, ("to", "at")),
+            deed=undo,
         ),
     )
 
@@ -378,22 +345,19 @@ DOCUMENTS = (
         USER,
         "/v1/users/{user}/documents",
         "a user's documents",
-        NamesQuery,
-        GetQuery,
-        DeleteQuery,
-        HistoryQuery,
-        DiffQuery,
-        Nothing,
+        _Queries(NamesQuery, GetQuery, DeleteQuery, HistoryQuery, DiffQuery, Nothing),
     ),
     *_routes(
         SHARED,
         "/v1/shared/{shared}/documents",
         "the documents that agents share",
-        SharedNamesQuery,
-        SharedGetQuery,
-        SharedDeleteQuery,
-        SharedHistoryQuery,
-        SharedDiffQuery,
-        Whom,
+        _Queries(
+            SharedNamesQuery,
+            SharedGetQuery,
+            SharedDeleteQuery,
+            SharedHistoryQuery,
+            SharedDiffQuery,
+            Whom,
+        ),
     ),
 )

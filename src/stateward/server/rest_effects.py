@@ -7,20 +7,10 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from stateward.errors import InvalidInput
-from stateward.kinds import EFFECT
-from stateward.records import (
-    EffectInfo,
-)
+from stateward.records import EffectInfo
 from stateward.server.reply import Reply
-from stateward.server.rest import (
-    Limit,
-    Page,
-    answer,
-    missing,
-    page,
-    whose,
-)
-from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.server.rest import Limit, Page, answer, missing, page, whose
+from stateward.server.route import RestCall, Routes
 
 
 class EffectsQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +33,12 @@ class ResolveBody(Struct, frozen=True, forbid_unknown_fields=True):
     error: str = ""
 
 
+EFFECTS = Routes()
+
+
+@EFFECTS.route("GET /v1/effects", "read", Page[EffectInfo], EffectsQuery)
 async def _effects(call: RestCall) -> Reply:
+    """List effects: what tools did, or may have done."""
     query: EffectsQuery = call.query
     listing = call.store.effects(
         query.status,
@@ -57,14 +52,19 @@ async def _effects(call: RestCall) -> Reply:
     return await page(call, query.limit, listing, lambda info: info.cursor)
 
 
+@EFFECTS.route("GET /v1/effects/{effect}", "read", EffectInfo)
 async def _effect(call: RestCall) -> Reply:
+    """Get an effect."""
     info = await call.store.effect(call.path["effect"]).info()
     if info is None:
         raise missing("effect", call.path["effect"])
     return answer(info)
 
 
+@EFFECTS.logged("effect resolve", "decision")
+@EFFECTS.route("POST /v1/effects/{effect}/resolve", "operate", EffectInfo, body=ResolveBody)
 async def _resolve(call: RestCall) -> Reply:
+    """Record the outcome of an effect that is unknown or failed."""
     body: ResolveBody = call.body
     effect = call.store.effect(call.path["effect"])
     try:
@@ -76,34 +76,3 @@ async def _resolve(call: RestCall) -> Reply:
             raise missing("effect", call.path["effect"]) from error
         raise
     return answer(done)
-
-
-EFFECTS = (
-    RestRoute(
-        "GET",
-        "/v1/effects",
-        "read",
-        _effects,
-        "List effects: what tools did, or may have done",
-        Page[EffectInfo],
-        EffectsQuery,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/effects/{effect}",
-        "read",
-        _effect,
-        "Get an effect",
-        EffectInfo,
-    ),
-    RestRoute(
-        "POST",
-        "/v1/effects/{effect}/resolve",
-        "operate",
-        _resolve,
-        "Record the outcome of an effect that is unknown or failed",
-        EffectInfo,
-        body=ResolveBody,
-        deed=RouteDeed("effect resolve", EFFECT, "effect", ("decision",)),
-    ),
-)

@@ -8,21 +8,12 @@ from msgspec import Meta, Struct
 
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
-from stateward.kinds import (
-    JOURNAL,
-    KINDS,
-    OPERATIONS,
-    SCHEDULE,
-    SHARED,
-    TASK,
-    THREAD,
-    WORKFLOW,
-)
+from stateward.kinds import JOURNAL, KINDS, OPERATIONS, SCHEDULE, SHARED, TASK, THREAD, WORKFLOW
 from stateward.ops import Entity, Fetch, Fetched, Found, List, Listed, Log, Op
 from stateward.records import LoggedOperation, ThreadInfo
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, Routes
 from stateward.state.about import ABOUT
 from stateward.state.operation_record import read_operation
 from stateward.state.scope import Scope
@@ -57,7 +48,12 @@ class FindAnswer(Struct, frozen=True):
     operations: list[LoggedOperation]  # with that correlation id
 
 
+FIND = Routes()
+
+
+@FIND.route("GET /v1/find", "operate", FindAnswer, FindQuery, one_users=False)
 async def _find(call: RestCall) -> Reply:
+    """Find by id, by user or by correlation id."""
     scope = call.store.sections["workflows"]
     return answer(await find_in(scope, call.query.text, users=True, log=True))
 
@@ -79,11 +75,11 @@ async def find_in(scope: Scope, text: str, *, users: bool, log: bool) -> FindAns
         entries = Log(last=LOGGED, details=True)
         ops.append(Fetch(Entity(namespace, OPERATIONS, OPERATIONS), log=entries))
     outcomes = await scope.execute(ops)
-    found = [each for each in outcomes if isinstance(each, Listed)]
-    tally, theirs = found[len(LOOKED_FOR) :] if users else (Listed(), Listed())
+    listings = [each for each in outcomes if isinstance(each, Listed)]
+    tally, theirs = listings[len(LOOKED_FOR) :] if users else (Listed(), Listed())
     kinds = {kind: count for kind, count in sorted(tally.tally.items()) if _is_state(kind)}
     return FindAnswer(
-        [_shown(each) for page in found[: len(LOOKED_FOR)] for each in page.entities],
+        [_shown(each) for page in listings[: len(LOOKED_FOR)] for each in page.entities],
         text if kinds else None,
         kinds,
         [thread_info(each) for each in theirs.entities],
@@ -109,17 +105,3 @@ def _logged(log: object, correlation: str) -> list[LoggedOperation]:
         if said.correlation == correlation:
             entries.append(said)
     return entries
-
-
-FIND = (
-    RestRoute(
-        "GET",
-        "/v1/find",
-        "operate",
-        _find,
-        "Find by id, by user or by correlation id",
-        FindAnswer,
-        FindQuery,
-        one_users=False,
-    ),
-)

@@ -26,7 +26,7 @@ from stateward.server.keys import (
 )
 from stateward.server.reply import Reply
 from stateward.server.rest import Limit, Page, answer, linked, missing
-from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.server.route import RestCall, Routes
 
 DAY = 86_400.0
 
@@ -98,14 +98,21 @@ def _shown(record: KeyRecord) -> KeyShown:
     )
 
 
+KEYS = Routes()
+
+
+@KEYS.route("GET /v1/key", "read", OwnKey, anywhere=True)
 async def _own(call: RestCall) -> Reply:
+    """Get the permissions of the key that makes the request."""
     asker = call.asker
     namespaces = None if asker.namespaces is None else sorted(asker.namespaces)
     expires = None if asker.expires is None else moment(asker.expires)
     return answer(OwnKey(asker.name, asker.scope, namespaces, asker.user, expires))
 
 
+@KEYS.route("GET /v1/keys", "admin", Page[KeyShown], KeysQuery, one_users=False)
 async def _list(call: RestCall) -> Reply:
+    """List keys by id."""
     query: KeysQuery = call.query
     op = replace(page_of_keys(query.after), limit=query.limit)
     listed = (await call.store.sections["workflows"].execute((op,)))[0]
@@ -114,7 +121,10 @@ async def _list(call: RestCall) -> Reply:
     return answer(Page(shown, listed.next), headers=linked(call, listed.next))
 
 
+@KEYS.logged("key create", "scope", kind=API_KEY, name="", namespace=OWN_NAMESPACE)
+@KEYS.route("POST /v1/keys", "admin", KeyMade, body=KeyBody, status=201, one_users=False)
 async def _create(call: RestCall) -> Reply:
+    """Create a key; it is shown only in this response."""
     body: KeyBody = call.body
     scope = call.store.sections["workflows"]
     for namespace in body.namespaces or ():
@@ -136,7 +146,10 @@ async def _create(call: RestCall) -> Reply:
     return made._replace(told={"key": record.id})
 
 
+@KEYS.logged("key revoke", kind=API_KEY, namespace=OWN_NAMESPACE)
+@KEYS.route("POST /v1/keys/{key}/revoke", "admin", KeyShown, one_users=False)
 async def _revoke(call: RestCall) -> Reply:
+    """Revoke a key; it is refused within five seconds."""
     scope, id = call.store.sections["workflows"], call.path["key"]
     entity = key_entity(check_id(id, "a key's id"))
     fetched = (await scope.execute((Fetch(entity, documents=(DOCUMENT,)),)))[0]
@@ -156,48 +169,3 @@ async def _store(call: RestCall, commit: Commit) -> None:
         raise StateConflictError(
             "this key was changed at the same time; try again", current=outcome
         )
-
-
-KEYS = (
-    RestRoute(
-        "GET",
-        "/v1/key",
-        "read",
-        _own,
-        "Get the permissions of the key that makes the request",
-        OwnKey,
-        anywhere=True,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/keys",
-        "admin",
-        _list,
-        "List keys by id",
-        Page[KeyShown],
-        KeysQuery,
-        one_users=False,
-    ),
-    RestRoute(
-        "POST",
-        "/v1/keys",
-        "admin",
-        _create,
-        "Create a key; it is shown only in this response",
-        KeyMade,
-        body=KeyBody,
-        status=201,
-        one_users=False,
-        deed=RouteDeed("key create", API_KEY, "", ("scope",), namespace=OWN_NAMESPACE),
-    ),
-    RestRoute(
-        "POST",
-        "/v1/keys/{key}/revoke",
-        "admin",
-        _revoke,
-        "Revoke a key; it is refused within five seconds",
-        KeyShown,
-        one_users=False,
-        deed=RouteDeed("key revoke", API_KEY, "key", namespace=OWN_NAMESPACE),
-    ),
-)

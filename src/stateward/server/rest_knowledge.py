@@ -9,13 +9,13 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from stateward.errors import InvalidInput, NotKept
-from stateward.kinds import THREAD
-from stateward.records import Gone, Knowledge, TurnReceipt, WorkflowInfo
+from stateward.records import WorkflowInfo
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
 from stateward.server.rest import answer, whose
 from stateward.server.rest_documents import NamedDocument, named_document
-from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.server.route import RestCall, Routes
+from stateward.state.window_record import Gone, Knowledge, TurnReceipt
 from stateward.store import Store
 
 LOOKED_BACK = 10  # messages: the turn before may have been stored with its question apart
@@ -91,7 +91,13 @@ def receipt_shown(it: TurnReceipt) -> ReceiptShown:
     )
 
 
+KNOWLEDGE = Routes()
+
+
+@KNOWLEDGE.logged("thread read", reads=True)
+@KNOWLEDGE.route("GET /v1/threads/{thread}/knew/{version}", "read", KnowledgeShown, KnewQuery)
 async def _knew(call: RestCall) -> Reply:
+    """Get what the agent was given when it wrote the turn of a message."""
     query: KnewQuery = call.query
     text, thread, user = call.path["version"], call.path["thread"], whose(call, query.user)
     try:
@@ -189,17 +195,3 @@ def _changes(
         if then != at_last:
             changes.append(KnowledgeChange("workflow", name, then, at_last))
     return changes
-
-
-KNOWLEDGE = (
-    RestRoute(
-        "GET",
-        "/v1/threads/{thread}/knew/{version}",
-        "read",
-        _knew,
-        "Get what the agent was given when it wrote the turn of a message",
-        KnowledgeShown,
-        KnewQuery,
-        deed=RouteDeed("thread read", THREAD, "thread", reads=True),
-    ),
-)

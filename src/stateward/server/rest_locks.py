@@ -10,18 +10,11 @@ from msgspec import Struct
 from stateward.codec import encode
 from stateward.kinds import LEADER, LOCK
 from stateward.ops import Found, List, Listed
-from stateward.records import (
-    moment,
-)
+from stateward.records import moment
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
-from stateward.server.rest import (
-    Limit,
-    Page,
-    missing,
-    page,
-)
-from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.server.rest import Limit, Page, missing, page
+from stateward.server.route import RestCall, Routes
 from stateward.state.handle import Handle
 from stateward.state.locks import break_lease
 
@@ -51,7 +44,12 @@ class LockShown(Struct, frozen=True):
     until: datetime | None
 
 
+LOCKS = Routes()
+
+
+@LOCKS.route("GET /v1/locks", "read", Page[LockShown], LocksQuery, one_users=False)
 async def _locks(call: RestCall) -> Reply:
+    """List locks and leaders with their holders."""
     query: LocksQuery = call.query
     return await page(
         call, query.limit, _held(call, query), lambda found: found.entity.id, _lock_shown
@@ -80,7 +78,10 @@ def _kind(call: RestCall) -> str:
     return LEADER if call.body.leader else LOCK
 
 
+@LOCKS.logged("lock break", "token", kind=_kind)
+@LOCKS.route("POST /v1/locks/{lock}/break", "operate", None, body=BreakBody, one_users=False)
 async def _break(call: RestCall) -> Reply:
+    """Break a lock that is held with this token."""
     body: BreakBody = call.body
     scope = call.store.sections["workflows"]
     handle = Handle(scope, scope.entity(_kind(call), call.path["lock"]))
@@ -90,29 +91,3 @@ async def _break(call: RestCall) -> Reply:
     if not head.exists:
         raise missing("lock", call.path["lock"])
     raise Refusal(409, "that lease was released or taken over: check again")
-
-
-LOCKS = (
-    RestRoute(
-        "GET",
-        "/v1/locks",
-        "read",
-        _locks,
-        "List locks and leaders with their holders",
-        Page[LockShown],
-        LocksQuery,
-        one_users=False,
-    ),
-    RestRoute(
-        "POST",
-        "/v1/locks/{lock}/break",
-        "operate",
-        _break,
-        "Break a lock that is held with this token",
-        None,
-        body=BreakBody,
-        status=204,
-        one_users=False,
-        deed=RouteDeed("lock break", _kind, "lock", ("token",)),
-    ),
-)

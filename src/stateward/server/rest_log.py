@@ -1,4 +1,4 @@
-"""What the operations log says of requests: each route has it in its row."""
+"""Entries of requests in the operations log, as the rows of the routes describe them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def answered(
     log_of: Callable[[str | None], OperationsLog],
     look: str | None = None,
 ) -> Reply:
-    """What the route answers. What an operator does is in the log before it is done.
+    """Return the answer of the route. An operator's change is logged before it is made.
 
     What an operator reads is in it before it is handed over, and the answer names the entry: who
     continues looking at the same thing says its number as `look`, and adds none. Keys that are not
@@ -44,9 +44,9 @@ async def answered(
             detail=detail,
             correlation=correlation,
             makes_room=deed.makes_room,
-        ) as found:
+        ) as outcome:
             reply = await route.answer(call)
-            found |= {"status": reply.status, **reply.told}
+            outcome |= {"status": reply.status, **reply.told}
         return reply
     reply = await route.answer(call)
     try:

@@ -11,7 +11,7 @@ from stateward.records import LoggedOperation
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
 from stateward.server.rest import LINES, Limit, Page, answer, before_number, linked
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, Routes
 from stateward.state.operation_record import exported, heading, target_of
 from stateward.state.operations_log import OperationsLog
 
@@ -41,7 +41,14 @@ class LogCheck(Struct, frozen=True):
     unended: tuple[int, ...]
 
 
+OPERATIONS_LOG = Routes()
+
+
+@OPERATIONS_LOG.route(
+    "GET /v1/operations-log", "operate", Page[LoggedOperation], LogQuery, one_users=False
+)
 async def _list(call: RestCall) -> Reply:
+    """List manual changes, newest first."""
     query: LogQuery = call.query
     upto = before_number(query.after)
     target = None if query.target is None else _target(query.target)
@@ -59,12 +66,20 @@ def _target(text: str) -> str:
     return text if id.startswith("sha256:") else target_of(kind, id)
 
 
+@OPERATIONS_LOG.route(
+    "GET /v1/operations-log/verify", "operate", LogCheck, VerifyQuery, one_users=False
+)
 async def _verify(call: RestCall) -> Reply:
-    it = await call.store.operations.verify(call.query.head)
-    return answer(LogCheck(it.ok, it.entries, it.base, it.head, it.problems, it.unended))
+    """Check the operations log for tampering."""
+    check = await call.store.operations.verify(call.query.head)
+    return answer(
+        LogCheck(check.ok, check.entries, check.base, check.head, check.problems, check.unended)
+    )
 
 
+@OPERATIONS_LOG.route("GET /v1/operations-log/export", "operate", str, gives=LINES, one_users=False)
 async def _export(call: RestCall) -> Reply:
+    """Export the operations log with its hashes, one JSON object per line."""
     lines = _lines(call.store.operations, call.store.sections["workflows"].namespace)
     return Reply(200, headers={"content-type": LINES}, events=lines)
 
@@ -73,38 +88,3 @@ async def _lines(log: OperationsLog, namespace: str) -> AsyncGenerator[bytes, No
     yield encode(heading(namespace), "the export").encode() + b"\n"
     async for entry in log.stored_entries():
         yield encode(exported(entry), "the export").encode() + b"\n"
-
-
-_L = "/v1/operations-log"
-OPERATIONS_LOG = (
-    RestRoute(
-        "GET",
-        _L,
-        "operate",
-        _list,
-        "List manual changes, newest first",
-        Page[LoggedOperation],
-        LogQuery,
-        one_users=False,
-    ),
-    RestRoute(
-        "GET",
-        f"{_L}/verify",
-        "operate",
-        _verify,
-        "Check the operations log for tampering",
-        LogCheck,
-        VerifyQuery,
-        one_users=False,
-    ),
-    RestRoute(
-        "GET",
-        f"{_L}/export",
-        "operate",
-        _export,
-        "Export the operations log with its hashes, one JSON object per line",
-        str,
-        gives=LINES,
-        one_users=False,
-    ),
-)

@@ -4,21 +4,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from stateward.kinds import QUESTION
-from stateward.records import (
-    OpenQuestion,
-)
+from stateward.records import OpenQuestion
 from stateward.server.reply import Reply
-from stateward.server.rest import (
-    ChangeMade,
-    Limit,
-    Page,
-    ValueBody,
-    answer,
-    page,
-    whose,
-)
-from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.server.rest import ChangeMade, Limit, Page, ValueBody, answer, page, whose
+from stateward.server.route import RestCall, Routes
 from stateward.state.questions import answer as answer_question
 
 
@@ -32,7 +21,12 @@ class WaitingQuery(Struct, frozen=True, forbid_unknown_fields=True, rename={"for
     after: str | None = None
 
 
+QUESTIONS = Routes()
+
+
+@QUESTIONS.route("GET /v1/waiting", "read", Page[OpenQuestion], WaitingQuery)
 async def _waiting(call: RestCall) -> Reply:
+    """List the open questions of workflows, oldest first."""
     query: WaitingQuery = call.query
     listing = call.store.waiting(
         query.signal,
@@ -44,32 +38,12 @@ async def _waiting(call: RestCall) -> Reply:
     return await page(call, query.limit, listing, lambda question: question.id)
 
 
+@QUESTIONS.logged("question answer")
+@QUESTIONS.route("POST /v1/waiting/{question}/answer", "write", ChangeMade, body=ValueBody)
 async def _answer(call: RestCall) -> Reply:
+    """Answer a question; the first answer counts."""
     body: ValueBody = call.body
     scope, id = call.store.sections["workflows"], call.path["question"]
     # A user's key passes the same checks as ever: the question and its workflow are theirs.
     counts = await answer_question(scope, id, body.value, by=call.asker.user)
     return answer(ChangeMade(counts))
-
-
-QUESTIONS = (
-    RestRoute(
-        "GET",
-        "/v1/waiting",
-        "read",
-        _waiting,
-        "List the open questions of workflows, oldest first",
-        Page[OpenQuestion],
-        WaitingQuery,
-    ),
-    RestRoute(
-        "POST",
-        "/v1/waiting/{question}/answer",
-        "write",
-        _answer,
-        "Answer a question; the first answer counts",
-        ChangeMade,
-        body=ValueBody,
-        deed=RouteDeed("question answer", QUESTION, "question"),
-    ),
-)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from stateward.records import Health, ReplicaInfo
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, Routes
 from stateward.state.replica_record import listings, replicas_in
 
 
@@ -17,7 +17,12 @@ class ReplicasShown(Struct, frozen=True):
     items: list[ReplicaInfo]
 
 
+REPLICAS = Routes()
+
+
+@REPLICAS.route("GET /v1/replicas", "operate", ReplicasShown, one_users=False)
 async def _replicas(call: RestCall) -> Reply:
+    """List the processes that have the store open, by their heartbeats."""
     if call.asker.namespaces is None:
         return answer(ReplicasShown(await call.store.replicas()))
     # The service's own processes serve other tenants too: where they run is not for this one.
@@ -26,27 +31,7 @@ async def _replicas(call: RestCall) -> Reply:
     return answer(ReplicasShown(replicas_in(outcomes, scope.world.now())))
 
 
+@REPLICAS.route("GET /v1/health", "operate", Health, one_users=False)
 async def _health(call: RestCall) -> Reply:
+    """Check the store, with breaker, spill and alarms; 200 even if it does not answer."""
     return answer(await call.store.health())
-
-
-REPLICAS = (
-    RestRoute(
-        "GET",
-        "/v1/replicas",
-        "operate",
-        _replicas,
-        "List the processes that have the store open, by their heartbeats",
-        ReplicasShown,
-        one_users=False,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/health",
-        "operate",
-        _health,
-        "Check the store, with breaker, spill and alarms; 200 even if it does not answer",
-        Health,
-        one_users=False,
-    ),
-)

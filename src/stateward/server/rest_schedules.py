@@ -6,22 +6,10 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-from stateward.kinds import SCHEDULE
-from stateward.records import (
-    ScheduleInfo,
-)
+from stateward.records import ScheduleInfo
 from stateward.server.reply import Reply
-from stateward.server.rest import (
-    Limit,
-    Page,
-    Whom,
-    answer,
-    missing,
-    page,
-    past,
-    whose,
-)
-from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.server.rest import Limit, Page, Whom, answer, missing, page, past, whose
+from stateward.server.route import RestCall, Routes
 
 
 class SchedulesQuery(Struct, frozen=True, forbid_unknown_fields=True):
@@ -45,7 +33,12 @@ class ScheduleBody(Struct, frozen=True, forbid_unknown_fields=True):
     missed: Literal["skip", "once", "all"] = "once"
 
 
+SCHEDULES = Routes()
+
+
+@SCHEDULES.route("GET /v1/schedules", "read", Page[ScheduleInfo], SchedulesQuery)
 async def _schedules(call: RestCall) -> Reply:
+    """List schedules by id."""
     query: SchedulesQuery = call.query
     listing = call.store.schedules(whose(call, query.user))
     return await page(
@@ -53,7 +46,18 @@ async def _schedules(call: RestCall) -> Reply:
     )
 
 
+@SCHEDULES.route("GET /v1/schedules/{schedule}", "read", ScheduleInfo, Whom)
+async def _schedule_shown(call: RestCall) -> Reply:
+    """Get a schedule."""
+    return answer(await _schedule(call))
+
+
+@SCHEDULES.logged("schedule declare")
+@SCHEDULES.route(
+    "PUT /v1/schedules/{schedule}", "write", ScheduleInfo, Whom, ScheduleBody, one_users=False
+)
 async def _declare(call: RestCall) -> Reply:
+    """Create or replace a schedule."""
     body: ScheduleBody = call.body
     schedule = call.store.schedule(call.path["schedule"], whose(call, call.query.user))
     info = await schedule.declare(
@@ -76,83 +80,31 @@ async def _schedule(call: RestCall) -> ScheduleInfo:
     return info
 
 
-async def _schedule_shown(call: RestCall) -> Reply:
-    return answer(await _schedule(call))
-
-
+@SCHEDULES.logged("schedule pause")
+@SCHEDULES.route(
+    "POST /v1/schedules/{schedule}/pause", "operate", ScheduleInfo, Whom, one_users=False
+)
 async def _pause(call: RestCall) -> Reply:
+    """Pause a schedule."""
     await _schedule(call)
     schedule = call.store.schedule(call.path["schedule"], whose(call, call.query.user))
     return answer(await schedule.pause())
 
 
+@SCHEDULES.logged("schedule resume")
+@SCHEDULES.route(
+    "POST /v1/schedules/{schedule}/resume", "operate", ScheduleInfo, Whom, one_users=False
+)
 async def _resume(call: RestCall) -> Reply:
+    """Resume a schedule."""
     await _schedule(call)
     schedule = call.store.schedule(call.path["schedule"], whose(call, call.query.user))
     return answer(await schedule.resume())
 
 
+@SCHEDULES.logged("schedule remove", makes_room=True)
+@SCHEDULES.route("DELETE /v1/schedules/{schedule}", "operate", None, Whom, one_users=False)
 async def _remove_schedule(call: RestCall) -> Reply:
+    """Delete a schedule."""
     await call.store.schedule(call.path["schedule"], whose(call, call.query.user)).remove()
     return Reply(204)
-
-
-_S = "/v1/schedules/{schedule}"
-SCHEDULES = (
-    RestRoute(
-        "GET",
-        "/v1/schedules",
-        "read",
-        _schedules,
-        "List schedules by id",
-        Page[ScheduleInfo],
-        SchedulesQuery,
-    ),
-    RestRoute("GET", _S, "read", _schedule_shown, "Get a schedule", ScheduleInfo, Whom),
-    RestRoute(
-        "PUT",
-        _S,
-        "write",
-        _declare,
-        "Create or replace a schedule",
-        ScheduleInfo,
-        Whom,
-        ScheduleBody,
-        one_users=False,
-        deed=RouteDeed("schedule declare", SCHEDULE, "schedule"),
-    ),
-    RestRoute(
-        "POST",
-        f"{_S}/pause",
-        "operate",
-        _pause,
-        "Pause a schedule",
-        ScheduleInfo,
-        Whom,
-        one_users=False,
-        deed=RouteDeed("schedule pause", SCHEDULE, "schedule"),
-    ),
-    RestRoute(
-        "POST",
-        f"{_S}/resume",
-        "operate",
-        _resume,
-        "Resume a schedule",
-        ScheduleInfo,
-        Whom,
-        one_users=False,
-        deed=RouteDeed("schedule resume", SCHEDULE, "schedule"),
-    ),
-    RestRoute(
-        "DELETE",
-        _S,
-        "operate",
-        _remove_schedule,
-        "Delete a schedule",
-        None,
-        Whom,
-        status=204,
-        one_users=False,
-        deed=RouteDeed("schedule remove", SCHEDULE, "schedule", makes_room=True),
-    ),
-)

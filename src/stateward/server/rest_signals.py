@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from stateward.records import Signals
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, Routes
 from stateward.state.signal_record import DAY, RESOLUTION, SignalSpan
 from stateward.state.signals import signals_of
 
@@ -22,7 +22,12 @@ class SignalsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     replica: str | None = None
 
 
+SIGNALS = Routes()
+
+
+@SIGNALS.route("GET /v1/signals", "read", Signals, SignalsQuery, one_users=False)
 async def _signals(call: RestCall) -> Reply:
+    """Get what the processes measured over time, and what it concerned."""
     query: SignalsQuery = call.query
     if call.asker.namespaces is None:
         return answer(await call.store.signals(query.since, query.step, replica=query.replica))
@@ -30,17 +35,3 @@ async def _signals(call: RestCall) -> Reply:
     scope, span = call.store.sections["workflows"], SignalSpan.of(query.since, query.step)
     own = scope.namespace
     return answer(await signals_of(scope, (own,), own, span, query.replica))
-
-
-SIGNALS = (
-    RestRoute(
-        "GET",
-        "/v1/signals",
-        "read",
-        _signals,
-        "Get what the processes measured over time, and what it concerned",
-        Signals,
-        SignalsQuery,
-        one_users=False,
-    ),
-)

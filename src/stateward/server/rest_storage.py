@@ -12,7 +12,7 @@ from stateward.records import ThreadInfo
 from stateward.server.asker import OWN_NAMESPACE
 from stateward.server.reply import Reply
 from stateward.server.rest import MOST_LISTED, Limit, answer
-from stateward.server.route import RestCall, RestRoute
+from stateward.server.route import RestCall, Routes
 
 
 class NamespaceNames(Struct, frozen=True):
@@ -47,22 +47,31 @@ class LargestThreads(Struct, frozen=True):
     items: list[ThreadInfo]
 
 
+STORAGE = Routes()
+
+
+@STORAGE.route("GET /v1/storage", "operate", StorageShown, one_users=False)
 async def _storage(call: RestCall) -> Reply:
+    """Count what the namespace holds, by kind, and get the size of the store."""
     if call.asker.namespaces is not None:
         return answer(StorageShown(await call.store.counts(), None, None, None, None))
-    kinds, it = await asyncio.gather(call.store.counts(), call.store.describe())
-    return answer(StorageShown(kinds, it.engine, it.bytes, it.rows, it.capacity))
+    kinds, facts = await asyncio.gather(call.store.counts(), call.store.describe())
+    return answer(StorageShown(kinds, facts.engine, facts.bytes, facts.rows, facts.capacity))
 
 
+@STORAGE.route("GET /v1/storage/largest", "operate", LargestThreads, LargestQuery, one_users=False)
 async def _largest(call: RestCall) -> Reply:
+    """List the longest of the most recently changed conversations."""
     query: LargestQuery = call.query
     listing = call.store.threads(archived=None, order="recent", limit=MOST_LISTED)
-    found = [info async for info in listing]
-    found.sort(key=lambda info: (-info.messages, info.id))
-    return answer(LargestThreads(found[: query.limit]))
+    infos = [info async for info in listing]
+    infos.sort(key=lambda info: (-info.messages, info.id))
+    return answer(LargestThreads(infos[: query.limit]))
 
 
+@STORAGE.route("GET /v1/namespaces", "operate", NamespaceNames, one_users=False)
 async def _namespaces(call: RestCall) -> Reply:
+    """List the namespaces that the key has access to."""
     stack, asker = call.store.sections["workflows"].stack, call.asker
     await stack.ready()
     if not isinstance(stack.engine, Namespaces):
@@ -71,35 +80,3 @@ async def _namespaces(call: RestCall) -> Reply:
     if asker.namespaces is not None:
         names = [name for name in names if name in asker.namespaces]
     return answer(NamespaceNames([name for name in names if name != OWN_NAMESPACE]))
-
-
-STORAGE = (
-    RestRoute(
-        "GET",
-        "/v1/storage",
-        "operate",
-        _storage,
-        "Count what the namespace holds, by kind, and get the size of the store",
-        StorageShown,
-        one_users=False,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/storage/largest",
-        "operate",
-        _largest,
-        "List the longest of the most recently changed conversations",
-        LargestThreads,
-        LargestQuery,
-        one_users=False,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/namespaces",
-        "operate",
-        _namespaces,
-        "List the namespaces that the key has access to",
-        NamespaceNames,
-        one_users=False,
-    ),
-)

@@ -7,22 +7,10 @@ from typing import Literal
 from msgspec import Struct
 
 from stateward.errors import InvalidInput
-from stateward.kinds import TASK
-from stateward.records import (
-    TaskInfo,
-)
+from stateward.records import TaskInfo
 from stateward.server.reply import Reply
-from stateward.server.rest import (
-    Limit,
-    Page,
-    ReasonBody,
-    Whom,
-    answer,
-    missing,
-    page,
-    whose,
-)
-from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.server.rest import Limit, Page, ReasonBody, Whom, answer, missing, page, whose
+from stateward.server.route import RestCall, Routes
 from stateward.state.tasks import Task
 
 
@@ -35,7 +23,12 @@ class TasksQuery(Struct, frozen=True, forbid_unknown_fields=True):
     after: str | None = None
 
 
+TASKS = Routes()
+
+
+@TASKS.route("GET /v1/tasks", "read", Page[TaskInfo], TasksQuery)
 async def _tasks(call: RestCall) -> Reply:
+    """List tasks, newest first."""
     query: TasksQuery = call.query
     listing = call.store.tasks(
         query.status,
@@ -47,7 +40,9 @@ async def _tasks(call: RestCall) -> Reply:
     return await page(call, query.limit, listing, lambda info: info.cursor)
 
 
+@TASKS.route("GET /v1/tasks/{task}", "read", TaskInfo, Whom)
 async def _task_shown(call: RestCall) -> Reply:
+    """Get a task."""
     return answer(await _task(call))
 
 
@@ -62,7 +57,10 @@ def _task_of(call: RestCall) -> Task:
     return call.store.task(call.path["task"], whose(call, call.query.user))
 
 
+@TASKS.logged("task retry")
+@TASKS.route("POST /v1/tasks/{task}/retry", "operate", TaskInfo, Whom)
 async def _retry_task(call: RestCall) -> Reply:
+    """Run a failed or cancelled task again."""
     try:
         return answer(await _task_of(call).retry())
     except InvalidInput:
@@ -70,39 +68,12 @@ async def _retry_task(call: RestCall) -> Reply:
         raise
 
 
+@TASKS.logged("task cancel")
+@TASKS.route("POST /v1/tasks/{task}/cancel", "operate", TaskInfo, Whom, ReasonBody)
 async def _cancel_task(call: RestCall) -> Reply:
+    """Cancel a task; if it is running, discard its result."""
     try:
         return answer(await _task_of(call).cancel(call.body.reason))
     except InvalidInput:
         await _task(call)
         raise
-
-
-_T = "/v1/tasks/{task}"
-TASKS = (
-    RestRoute(
-        "GET", "/v1/tasks", "read", _tasks, "List tasks, newest first", Page[TaskInfo], TasksQuery
-    ),
-    RestRoute("GET", _T, "read", _task_shown, "Get a task", TaskInfo, Whom),
-    RestRoute(
-        "POST",
-        f"{_T}/retry",
-        "operate",
-        _retry_task,
-        "Run a failed or cancelled task again",
-        TaskInfo,
-        Whom,
-        deed=RouteDeed("task retry", TASK, "task"),
-    ),
-    RestRoute(
-        "POST",
-        f"{_T}/cancel",
-        "operate",
-        _cancel_task,
-        "Cancel a task; if it is running, discard its result",
-        TaskInfo,
-        Whom,
-        ReasonBody,
-        deed=RouteDeed("task cancel", TASK, "task"),
-    ),
-)

@@ -11,8 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from stateward.errors import StateConflictError
-from stateward.kinds import THREAD
-from stateward.records import Appended, Change, Cursor, ThreadInfo, Window
+from stateward.records import Appended, Change, Cursor, ThreadInfo
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
 from stateward.server.rest import (
@@ -27,20 +26,13 @@ from stateward.server.rest import (
     page,
     whose,
 )
-from stateward.server.route import (
-    EVENTS,
-    KEY,
-    LAST_EVENT,
-    MATCH,
-    NONE_MATCH,
-    RestCall,
-    RestRoute,
-    RouteDeed,
-)
+from stateward.server.route import EVENTS, KEY, LAST_EVENT, MATCH, NONE_MATCH, RestCall, Routes
 from stateward.shapes import Lost, Shape
 from stateward.shapes.window import translated
 from stateward.state.handle import Handle
+from stateward.state.journals import Journal
 from stateward.state.threads import Thread
+from stateward.state.window_record import Window
 
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 
@@ -162,7 +154,12 @@ def _thread(call: RestCall) -> Thread:
     return call.store.thread(call.path["thread"], whose(call, call.query.user))
 
 
+THREADS = Routes()
+
+
+@THREADS.route("GET /v1/threads", "read", Page[ThreadInfo], ThreadsQuery)
 async def _list(call: RestCall) -> Reply:
+    """List conversations, newest first."""
     query: ThreadsQuery = call.query
     labels = None
     if query.label is not None:
@@ -182,7 +179,10 @@ async def _list(call: RestCall) -> Reply:
     return await page(call, query.limit, listing, lambda info: info.cursor)
 
 
+@THREADS.logged("thread read", reads=True)
+@THREADS.route("GET /v1/threads/{thread}", "read", ThreadWindow, WindowQuery)
 async def _load(call: RestCall) -> Reply:
+    """Get a window of a conversation."""
     query: WindowQuery = call.query
     last = query.last
     if last is None and query.turns is None and query.max_tokens is None:
@@ -200,14 +200,26 @@ async def _load(call: RestCall) -> Reply:
     if not window.exists:
         raise missing("thread", call.path["thread"])
     tag = etag(window.cursor.version, window.cursor.stamp)
-    told = window_of(call.path["thread"], window)
+    shown = window_of(call.path["thread"], window)
     if query.as_ is not None:
-        found = translated(window, query.as_)
-        told = replace(told, messages=found.messages, system=found.system, lost=found.lost)
-    return answer(told, headers={"etag": tag})
+        translation = translated(window, query.as_)
+        shown = replace(
+            shown, messages=translation.messages, system=translation.system, lost=translation.lost
+        )
+    return answer(shown, headers={"etag": tag})
 
 
+@THREADS.route(
+    "POST /v1/threads/{thread}/messages",
+    "write",
+    AppendAnswer,
+    Whom,
+    AppendBody,
+    status=201,
+    headers=(KEY, MATCH, NONE_MATCH),
+)
 async def _append(call: RestCall) -> Reply:
+    """Append messages, all or none."""
     body: AppendBody = call.body
     thread = _thread(call)
     key, expect = call.headers.get(KEY.lower()), expected(call)
@@ -216,26 +228,32 @@ async def _append(call: RestCall) -> Reply:
 
 
 async def appended(handle: Handle, appending: Coroutine[Any, Any, Appended]) -> Reply:
-    """What became of an append; if someone else was faster, with the version there is now."""
+    """Return the outcome of an append; if another writer was faster, refuse with its version."""
     try:
         done = await appending
     except StateConflictError as error:
         head = (await handle.fetch()).head
         raise Refusal(412, str(error), etag=etag(head.version, head.stamp)) from error
     again = done.status == "duplicate"
-    told = AppendAnswer("duplicate" if again else "stored", done.version, str(done.cursor))
+    outcome = AppendAnswer("duplicate" if again else "stored", done.version, str(done.cursor))
     headers = {"etag": etag(done.cursor.version, done.cursor.stamp)}
     if again:
         headers["idempotent-replayed"] = "true"
-    return answer(told, 200 if again else 201, headers)
+    return answer(outcome, 200 if again else 201, headers)
 
 
+@THREADS.logged("thread delete", makes_room=True)
+@THREADS.route("DELETE /v1/threads/{thread}", "write", None, Whom)
 async def _delete(call: RestCall) -> Reply:
+    """Remove a conversation."""
     await _thread(call).delete()
     return Reply(204)
 
 
+@THREADS.logged("thread fork", "to", "at")
+@THREADS.route("POST /v1/threads/{thread}/fork", "write", ForkAnswer, Whom, ForkBody, status=201)
 async def _fork(call: RestCall) -> Reply:
+    """Fork a conversation: start another one with its messages."""
     body: ForkBody = call.body
     thread = _thread(call)
     if not (await thread.handle.fetch()).head.exists:
@@ -250,85 +268,29 @@ def message_event(change: Change) -> MessageEvent:
 
 def begins_after(call: RestCall, after: str | None) -> str | None:
     """Where a stream continues: after the last event that the client has, or as it says."""
-    seen = call.headers.get(LAST_EVENT.lower())
-    return after if seen is None else unquote(seen)
+    last_event = call.headers.get(LAST_EVENT.lower())
+    return after if last_event is None else unquote(last_event)
 
 
+@THREADS.logged("thread read", reads=True)
+@THREADS.route(
+    "GET /v1/threads/{thread}/changes",
+    "read",
+    MessageEvent,
+    ChangesQuery,
+    headers=(LAST_EVENT,),
+    gives=EVENTS,
+)
 async def _changes(call: RestCall) -> Reply:
+    """Stream every message after a cursor, and new ones as they arrive."""
+    return await streamed_changes(call, _thread(call))
+
+
+async def streamed_changes(call: RestCall, of: Thread | Journal) -> Reply:
+    """Stream the messages of a conversation, or the events of a journal, after a cursor."""
     query: ChangesQuery = call.query
-    thread = _thread(call)
     after = Cursor.of(begins_after(call, query.after) or 0)
-    await thread.handle.fetch()  # another's is refused before the stream begins
-    changes = thread.changes(after, follow=query.follow)
+    await of.handle.fetch()  # another user's is refused before the stream begins
+    changes = of.changes(after, follow=query.follow)
     stream = events(changes, lambda change: str(change.cursor), message_event)
     return Reply(200, headers={"content-type": EVENTS}, events=stream, follows=query.follow)
-
-
-THREADS = (
-    RestRoute(
-        "GET",
-        "/v1/threads",
-        "read",
-        _list,
-        "List conversations, newest first",
-        Page[ThreadInfo],
-        ThreadsQuery,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/threads/{thread}",
-        "read",
-        _load,
-        "Get a window of a conversation",
-        ThreadWindow,
-        WindowQuery,
-        deed=RouteDeed("thread read", THREAD, "thread", reads=True),
-    ),
-    RestRoute(
-        "POST",
-        "/v1/threads/{thread}/messages",
-        "write",
-        _append,
-        "Append messages, all or none",
-        AppendAnswer,
-        Whom,
-        AppendBody,
-        201,
-        (KEY, MATCH, NONE_MATCH),
-    ),
-    RestRoute(
-        "DELETE",
-        "/v1/threads/{thread}",
-        "write",
-        _delete,
-        "Remove a conversation",
-        None,
-        Whom,
-        status=204,
-        deed=RouteDeed("thread delete", THREAD, "thread", makes_room=True),
-    ),
-    RestRoute(
-        "POST",
-        "/v1/threads/{thread}/fork",
-        "write",
-        _fork,
-        "Fork a conversation: start another one with its messages",
-        ForkAnswer,
-        Whom,
-        ForkBody,
-        201,
-        deed=RouteDeed("thread fork", THREAD, "thread", ("to", "at")),
-    ),
-    RestRoute(
-        "GET",
-        "/v1/threads/{thread}/changes",
-        "read",
-        _changes,
-        "Stream every message after a cursor, and new ones as they arrive",
-        MessageEvent,
-        ChangesQuery,
-        headers=(LAST_EVENT,),
-        gives=EVENTS,
-        deed=RouteDeed("thread read", THREAD, "thread", reads=True),
-    ),
-)

@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.errors import InvalidInput
-from stateward.kinds import THREAD
 from stateward.ops import Found, Log
 from stateward.records import Branch, Late, Origin, Shaper, Summary, ThreadInfo
 from stateward.repeats import find_repeats
@@ -29,7 +28,7 @@ from stateward.server.rest import (
     whose,
 )
 from stateward.server.rest_knowledge import ReceiptShown, receipt_shown
-from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.server.route import RestCall, Routes
 from stateward.state.about import ABOUT
 from stateward.state.feeds import change_of
 from stateward.state.receipts import receipt_of
@@ -102,15 +101,23 @@ def _thread(call: RestCall) -> Thread:
     return call.store.thread(call.path["thread"], whose(call, call.query.user))
 
 
+TRANSCRIPTS = Routes()
+
+
+@TRANSCRIPTS.logged("thread read", reads=True)
+@TRANSCRIPTS.route(
+    "GET /v1/threads/{thread}/messages", "read", Page[TranscriptMessage], TranscriptQuery
+)
 async def _messages(call: RestCall) -> Reply:
+    """List messages with times, receipts and, on request, signs of lost context."""
     query: TranscriptQuery = call.query
     if query.breaks and query.limit > MOST_SEARCHED:
         raise InvalidInput(f"with breaks=true the limit is at most {MOST_SEARCHED}")
     handle = _thread(call).handle
-    seen = await handle.fetch(Log(0, before_number(query.after), last=query.limit, details=True))
-    if not seen.head.exists:
+    fetched = await handle.fetch(Log(0, before_number(query.after), last=query.limit, details=True))
+    if not fetched.head.exists:
         raise missing("thread", call.path["thread"])
-    entries = seen.entries
+    entries = fetched.entries
     notes: dict[int, str] = {}
     if entries:
         # Receipts come with what backups read, which is read from the front.
@@ -119,10 +126,12 @@ async def _messages(call: RestCall) -> Reply:
         notes = {entry.seq: entry.note for entry in whole.entries if entry.note is not None}
     shown = []
     for entry in entries:
-        it, note = change_of(entry), notes.get(entry.seq)
+        change, note = change_of(entry), notes.get(entry.seq)
         receipt = None if note is None else receipt_shown(receipt_of(note))
         shown.append(
-            TranscriptMessage(it.message, it.version, str(it.cursor), it.at, it.key, receipt)
+            TranscriptMessage(
+                change.message, change.version, str(change.cursor), change.at, change.key, receipt
+            )
         )
     if query.breaks:
         shown = await handle.scope.world.offload(_with_breaks, shown, handle.scope.shaper)
@@ -133,27 +142,32 @@ async def _messages(call: RestCall) -> Reply:
 def _with_breaks(
     shown: Sequence[TranscriptMessage], shape: Shaper | None
 ) -> list[TranscriptMessage]:
-    """The same, with what they show of lost context."""
-    found: dict[int, list[ContextBreak]] = {}
-    for it in find_repeats([each.message for each in shown], shape=shape):
-        earlier = None if it.earlier is None else shown[it.earlier].version
-        found.setdefault(it.at, []).append(ContextBreak(it.kind, it.evidence, earlier, it.score))
-    return [replace(each, breaks=found.get(at, [])) for at, each in enumerate(shown)]
+    """Return the messages, with the signs of lost context in them."""
+    breaks: dict[int, list[ContextBreak]] = {}
+    for sign in find_repeats([each.message for each in shown], shape=shape):
+        earlier = None if sign.earlier is None else shown[sign.earlier].version
+        breaks.setdefault(sign.at, []).append(
+            ContextBreak(sign.kind, sign.evidence, earlier, sign.score)
+        )
+    return [replace(each, breaks=breaks.get(at, [])) for at, each in enumerate(shown)]
 
 
+@TRANSCRIPTS.logged("thread read", reads=True)
+@TRANSCRIPTS.route("GET /v1/threads/{thread}/about", "read", ThreadAbout, Whom)
 async def _about(call: RestCall) -> Reply:
+    """Get a conversation's title, labels, variables, summary, origin and late turns."""
     thread = _thread(call)
-    seen, variables, summary, origin, late = await asyncio.gather(
+    fetched, variables, summary, origin, late = await asyncio.gather(
         thread.handle.fetch(documents=(ABOUT,)),
         thread.vars.get(),
         thread.summary(),
         thread.origin(),
         thread.late(),
     )
-    if not seen.head.exists:
+    if not fetched.head.exists:
         raise missing("thread", thread.id)
-    info = thread_info(Found(thread.handle.entity, seen.head, seen.documents))
-    lease = seen.head.lease
+    info = thread_info(Found(thread.handle.entity, fetched.head, fetched.documents))
+    lease = fetched.head.lease
     leader = None if lease is None else lease.holder
     return answer(ThreadAbout(info, variables.value, summary, origin, late, leader))
 
@@ -163,94 +177,37 @@ async def _refuse_missing(call: RestCall) -> None:
         raise missing("thread", call.path["thread"])
 
 
+@TRANSCRIPTS.logged("thread describe")
+@TRANSCRIPTS.route("POST /v1/threads/{thread}/describe", "write", None, Whom, DescribeBody)
 async def _describe(call: RestCall) -> Reply:
+    """Set a conversation's title and labels."""
     body: DescribeBody = call.body
     await _refuse_missing(call)
     await _thread(call).describe(title=body.title, labels=body.labels)
     return Reply(204)
 
 
+@TRANSCRIPTS.logged("thread archive")
+@TRANSCRIPTS.route("POST /v1/threads/{thread}/archive", "write", None, Whom)
 async def _archive(call: RestCall) -> Reply:
+    """Archive a conversation: keep it, but leave it out of lists."""
     await _refuse_missing(call)
     await _thread(call).archive()
     return Reply(204)
 
 
+@TRANSCRIPTS.logged("thread unarchive")
+@TRANSCRIPTS.route("POST /v1/threads/{thread}/unarchive", "write", None, Whom)
 async def _unarchive(call: RestCall) -> Reply:
+    """Unarchive a conversation: show it in lists again."""
     await _refuse_missing(call)
     await _thread(call).unarchive()
     return Reply(204)
 
 
+@TRANSCRIPTS.route("GET /v1/threads/{thread}/branches", "read", Page[Branch], BranchesQuery)
 async def _branches(call: RestCall) -> Reply:
+    """List the conversations that were forked from this one."""
     query: BranchesQuery = call.query
     listing = past(_thread(call).branches(), query.after, lambda branch: branch.id)
     return await page(call, query.limit, listing, lambda branch: branch.id)
-
-
-_T = "/v1/threads/{thread}"
-TRANSCRIPTS = (
-    RestRoute(
-        "GET",
-        f"{_T}/messages",
-        "read",
-        _messages,
-        "List messages with times, receipts and, on request, signs of lost context",
-        Page[TranscriptMessage],
-        TranscriptQuery,
-        deed=RouteDeed("thread read", THREAD, "thread", reads=True),
-    ),
-    RestRoute(
-        "GET",
-        f"{_T}/about",
-        "read",
-        _about,
-        "Get a conversation's title, labels, variables, summary, origin and late turns",
-        ThreadAbout,
-        Whom,
-        deed=RouteDeed("thread read", THREAD, "thread", reads=True),
-    ),
-    RestRoute(
-        "POST",
-        f"{_T}/describe",
-        "write",
-        _describe,
-        "Set a conversation's title and labels",
-        None,
-        Whom,
-        DescribeBody,
-        204,
-        deed=RouteDeed("thread describe", THREAD, "thread"),
-    ),
-    RestRoute(
-        "POST",
-        f"{_T}/archive",
-        "write",
-        _archive,
-        "Archive a conversation: keep it, but leave it out of lists",
-        None,
-        Whom,
-        status=204,
-        deed=RouteDeed("thread archive", THREAD, "thread"),
-    ),
-    RestRoute(
-        "POST",
-        f"{_T}/unarchive",
-        "write",
-        _unarchive,
-        "Unarchive a conversation: show it in lists again",
-        None,
-        Whom,
-        status=204,
-        deed=RouteDeed("thread unarchive", THREAD, "thread"),
-    ),
-    RestRoute(
-        "GET",
-        f"{_T}/branches",
-        "read",
-        _branches,
-        "List the conversations that were forked from this one",
-        Page[Branch],
-        BranchesQuery,
-    ),
-)

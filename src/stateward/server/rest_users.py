@@ -10,12 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from stateward.kinds import USER
 from stateward.ops import List, Listed
 from stateward.records import ErasureReceipt
 from stateward.server.reply import Reply
 from stateward.server.rest import LINES, Limit, Page, answer, linked, missing
-from stateward.server.route import RestCall, RestRoute, RouteDeed
+from stateward.server.route import RestCall, Routes
 
 PIECE = 1 << 16  # bytes of an export that are sent in one piece
 
@@ -41,7 +40,12 @@ class UserKinds(Struct, frozen=True):
     kinds: dict[str, int]
 
 
+USERS = Routes()
+
+
+@USERS.route("GET /v1/users", "operate", Page[UserShown], UsersQuery, one_users=False)
 async def _users(call: RestCall) -> Reply:
+    """List users by id."""
     query: UsersQuery = call.query
     scope = call.store.sections["users"]
     op = List(scope.namespace, tally="owner", after=query.after, limit=query.limit)
@@ -51,7 +55,9 @@ async def _users(call: RestCall) -> Reply:
     return answer(Page(users, listed.next), headers=linked(call, listed.next))
 
 
+@USERS.route("GET /v1/users/{user}", "read", UserKinds)
 async def _user(call: RestCall) -> Reply:
+    """Count what a user has, by kind."""
     id = call.path["user"]
     if call.asker.user not in (None, id):
         raise missing("user", id)
@@ -61,7 +67,10 @@ async def _user(call: RestCall) -> Reply:
     return answer(UserKinds(id, kinds))
 
 
+@USERS.logged("user export", reads=True)
+@USERS.route("GET /v1/users/{user}/export", "operate", str, gives=LINES, one_users=False)
 async def _export(call: RestCall) -> Reply:
+    """Export everything that belongs to a user, one JSON object per line."""
     offload = call.store.sections["users"].world.offload
     folder = await offload(mkdtemp, None, "stateward-export-")
     try:
@@ -79,48 +88,8 @@ async def _pieces(file: Any, offload: Callable[..., Any]) -> AsyncGenerator[byte
             yield piece
 
 
+@USERS.logged("user erase", makes_room=True)
+@USERS.route("POST /v1/users/{user}/erase", "operate", ErasureReceipt, one_users=False)
 async def _erase(call: RestCall) -> Reply:
+    """Permanently remove everything that belongs to a user."""
     return answer(await call.store.user(call.path["user"]).erase())
-
-
-USERS = (
-    RestRoute(
-        "GET",
-        "/v1/users",
-        "operate",
-        _users,
-        "List users by id",
-        Page[UserShown],
-        UsersQuery,
-        one_users=False,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/users/{user}",
-        "read",
-        _user,
-        "Count what a user has, by kind",
-        UserKinds,
-    ),
-    RestRoute(
-        "GET",
-        "/v1/users/{user}/export",
-        "operate",
-        _export,
-        "Export everything that belongs to a user, one JSON object per line",
-        str,
-        gives=LINES,
-        one_users=False,
-        deed=RouteDeed("user export", USER, "user", reads=True),
-    ),
-    RestRoute(
-        "POST",
-        "/v1/users/{user}/erase",
-        "operate",
-        _erase,
-        "Permanently remove everything that belongs to a user",
-        ErasureReceipt,
-        one_users=False,
-        deed=RouteDeed("user erase", USER, "user", makes_room=True),
-    ),
-)

@@ -10,7 +10,7 @@ from msgspec import Struct
 from stateward.errors import InvalidInput
 from stateward.kinds import WORKFLOW
 from stateward.ops import Log
-from stateward.options import owner_of
+from stateward.owner import owner_of
 from stateward.records import WorkflowInfo, moment
 from stateward.server.reply import Reply
 from stateward.server.rest import (
@@ -27,7 +27,7 @@ from stateward.server.rest import (
     page,
     whose,
 )
-from stateward.server.route import KEY, RestCall, RestRoute, RouteDeed
+from stateward.server.route import KEY, RestCall, Routes
 from stateward.state.handle import Handle
 from stateward.state.run_record import entry_parts
 from stateward.state.workflows import Workflow
@@ -85,7 +85,12 @@ def _workflow(call: RestCall, **options: Any) -> Workflow:
     return call.store.workflow(call.path["workflow"], user=whose(call, call.query.user), **options)
 
 
+WORKFLOWS = Routes()
+
+
+@WORKFLOWS.route("GET /v1/workflows", "read", Page[WorkflowInfo], WorkflowsQuery)
 async def _workflows(call: RestCall) -> Reply:
+    """List workflows, newest first."""
     query: WorkflowsQuery = call.query
     listing = call.store.workflows(
         kind=query.kind,
@@ -98,33 +103,44 @@ async def _workflows(call: RestCall) -> Reply:
     return await page(call, query.limit, listing, lambda info: info.cursor)
 
 
+@WORKFLOWS.route("GET /v1/workflows/{workflow}", "read", WorkflowInfo, Whom)
 async def _workflow_shown(call: RestCall) -> Reply:
+    """Get a workflow."""
     info = await _workflow(call).info()
     if info is None:
         raise missing("workflow", call.path["workflow"])
     return answer(info)
 
 
+@WORKFLOWS.route("GET /v1/workflows/{workflow}/records", "read", Page[WorkflowRecord], RecordsQuery)
 async def _records(call: RestCall) -> Reply:
+    """List a workflow's records: steps with their results, signals, waits."""
     query: RecordsQuery = call.query
     scope = call.store.sections["workflows"]
     user = owner_of(whose(call, query.user))
     handle = Handle(scope, scope.entity(WORKFLOW, call.path["workflow"]), user)
-    seen = await handle.fetch(Log(0, before_number(query.after), last=query.limit, details=True))
-    if not seen.head.exists:
+    fetched = await handle.fetch(Log(0, before_number(query.after), last=query.limit, details=True))
+    if not fetched.head.exists:
         raise missing("workflow", call.path["workflow"])
-    entries = seen.entries
-    shown = [WorkflowRecord(it.seq, moment(it.at), *entry_parts(it)) for it in entries]
+    entries = fetched.entries
+    shown = [WorkflowRecord(entry.seq, moment(entry.at), *entry_parts(entry)) for entry in entries]
     following = str(entries[0].seq) if len(entries) == query.limit else None
     return answer(Page(shown, following), headers=linked(call, following))
 
 
+@WORKFLOWS.logged("workflow delete", makes_room=True)
+@WORKFLOWS.route("DELETE /v1/workflows/{workflow}", "operate", None, Whom, one_users=False)
 async def _delete(call: RestCall) -> Reply:
+    """Delete a workflow that no process is driving."""
     await _workflow(call).delete()
     return Reply(204)
 
 
+@WORKFLOWS.route(
+    "POST /v1/workflows/{workflow}/start", "write", ChangeMade, Whom, StartBody, status=201
+)
 async def _start(call: RestCall) -> Reply:
+    """Start a workflow, for a worker to drive."""
     body: StartBody = call.body
     begun = await _workflow(call, kind=body.kind, input=body.input).start()
     return answer(ChangeMade(begun), 201 if begun else 200)
@@ -137,7 +153,18 @@ async def _refuse(call: RestCall, error: InvalidInput) -> NoReturn:
     raise error
 
 
+@WORKFLOWS.logged("workflow signal")
+@WORKFLOWS.route(
+    "POST /v1/workflows/{workflow}/signals/{signal}",
+    "write",
+    ChangeMade,
+    Whom,
+    ValueBody,
+    status=201,
+    headers=(KEY,),
+)
 async def _signal(call: RestCall) -> Reply:
+    """Send a signal to a workflow."""
     body: ValueBody = call.body
     key = call.headers.get(KEY.lower())
     try:
@@ -148,7 +175,12 @@ async def _signal(call: RestCall) -> Reply:
     return answer(ChangeMade(new), 201 if new else 200, headers)
 
 
+@WORKFLOWS.logged("workflow cancel")
+@WORKFLOWS.route(
+    "POST /v1/workflows/{workflow}/cancel", "operate", ChangeMade, Whom, ReasonBody, one_users=False
+)
 async def _cancel(call: RestCall) -> Reply:
+    """Cancel a workflow and its children."""
     body: ReasonBody = call.body
     try:
         return answer(ChangeMade(await _workflow(call).cancel(body.reason)))
@@ -156,113 +188,33 @@ async def _cancel(call: RestCall) -> Reply:
         await _refuse(call, error)
 
 
+@WORKFLOWS.logged("workflow retry")
+@WORKFLOWS.route(
+    "POST /v1/workflows/{workflow}/retry", "operate", ChangeMade, Whom, one_users=False
+)
 async def _retry(call: RestCall) -> Reply:
+    """Resume a workflow that failed or was cancelled."""
     try:
         return answer(ChangeMade(await _workflow(call).retry()))
     except InvalidInput as error:
         await _refuse(call, error)
 
 
+@WORKFLOWS.logged("workflow fork", "to", "at_step")
+@WORKFLOWS.route(
+    "POST /v1/workflows/{workflow}/fork",
+    "operate",
+    Begun,
+    Whom,
+    StepForkBody,
+    status=201,
+    one_users=False,
+)
 async def _fork(call: RestCall) -> Reply:
+    """Fork a workflow: start another one from before one of its steps."""
     body: StepForkBody = call.body
     try:
         await _workflow(call).fork(body.at_step, id=body.to)
     except InvalidInput as error:
         await _refuse(call, error)
     return answer(Begun(body.to), 201)
-
-
-_W = "/v1/workflows/{workflow}"
-WORKFLOWS = (
-    RestRoute(
-        "GET",
-        "/v1/workflows",
-        "read",
-        _workflows,
-        "List workflows, newest first",
-        Page[WorkflowInfo],
-        WorkflowsQuery,
-    ),
-    RestRoute("GET", _W, "read", _workflow_shown, "Get a workflow", WorkflowInfo, Whom),
-    RestRoute(
-        "GET",
-        f"{_W}/records",
-        "read",
-        _records,
-        "List a workflow's records: steps with their results, signals, waits",
-        Page[WorkflowRecord],
-        RecordsQuery,
-    ),
-    RestRoute(
-        "DELETE",
-        _W,
-        "operate",
-        _delete,
-        "Delete a workflow that no process is driving",
-        None,
-        Whom,
-        status=204,
-        one_users=False,
-        deed=RouteDeed("workflow delete", WORKFLOW, "workflow", makes_room=True),
-    ),
-    RestRoute(
-        "POST",
-        f"{_W}/start",
-        "write",
-        _start,
-        "Start a workflow, for a worker to drive",
-        ChangeMade,
-        Whom,
-        StartBody,
-        201,
-    ),
-    RestRoute(
-        "POST",
-        f"{_W}/signals/{{signal}}",
-        "write",
-        _signal,
-        "Send a signal to a workflow",
-        ChangeMade,
-        Whom,
-        ValueBody,
-        201,
-        (KEY,),
-        deed=RouteDeed("workflow signal", WORKFLOW, "workflow"),
-    ),
-    RestRoute(
-        "POST",
-        f"{_W}/cancel",
-        "operate",
-        _cancel,
-        "Cancel a workflow and its children",
-        ChangeMade,
-        Whom,
-        ReasonBody,
-        one_users=False,
-        deed=RouteDeed("workflow cancel", WORKFLOW, "workflow"),
-    ),
-    RestRoute(
-        "POST",
-        f"{_W}/retry",
-        "operate",
-        _retry,
-        "Resume a workflow that failed or was cancelled",
-        ChangeMade,
-        Whom,
-        one_users=False,
-        deed=RouteDeed("workflow retry", WORKFLOW, "workflow"),
-    ),
-    RestRoute(
-        "POST",
-        f"{_W}/fork",
-        "operate",
-        _fork,
-        "Fork a workflow: start another one from before one of its steps",
-        Begun,
-        Whom,
-        StepForkBody,
-        201,
-        one_users=False,
-        deed=RouteDeed("workflow fork", WORKFLOW, "workflow", ("to", "at_step")),
-    ),
-)

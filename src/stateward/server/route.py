@@ -1,9 +1,9 @@
-"""Routes: what may be asked over HTTP, each one row of a table. All else is made from the table."""
+"""The table of routes. Routing, checks, the log, OpenAPI and the reference are made from it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypedDict, Unpack
 from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
@@ -37,8 +37,11 @@ class RestCall(NamedTuple):
     asked: str  # the query as it was sent
 
 
+Answer = Callable[[RestCall], Awaitable[Reply]]
+
+
 class RouteDeed(NamedTuple):
-    """What the operations log says of a request that someone makes by hand."""
+    """The entry in the operations log of a request that a person makes by hand."""
 
     what: str  # e.g. "workflow cancel"
     kind: str | Callable[[RestCall], str]  # of what it is done to
@@ -55,7 +58,7 @@ class RestRoute(NamedTuple):
     method: str
     path: str
     scope: str
-    answer: Callable[[RestCall], Awaitable[Reply]]
+    answer: Answer
     purpose: str
     output: Any = None  # None: no body
     query: type[Struct] = Nothing
@@ -75,47 +78,143 @@ class RestRoute(NamedTuple):
 
     @property
     def names(self) -> list[str]:
-        """What its path names, in order."""
+        """Return the names in the path, in order."""
         return [part[1:-1] for part in self.segments if part.startswith("{")]
 
 
+class RouteOptions(TypedDict, total=False):
+    """The fields of a `RestRoute` that few routes need."""
+
+    status: int
+    headers: tuple[str, ...]
+    empty: tuple[int, ...]
+    takes: str
+    gives: str
+    one_users: bool
+    anywhere: bool
+
+
+class Routes:
+    """The rows of one topic: a decorator above each handler makes the row.
+
+    The first sentence of the handler's docstring is the purpose of the route.
+    """
+
+    def __init__(self) -> None:
+        self._rows: list[RestRoute] = []
+
+    def __iter__(self) -> Iterator[RestRoute]:
+        return iter(self._rows)
+
+    def route(
+        self,
+        asked: str,
+        scope: str,
+        output: Any,
+        query: type[Struct] = Nothing,
+        body: Any = None,
+        **options: Unpack[RouteOptions],
+    ) -> Callable[[Answer], Answer]:
+        """Make a row of the handler: `asked` is its method and path, `scope` what the key needs."""
+        method, _, path = asked.partition(" ")
+        options.setdefault("status", 204 if output is None else 200)
+
+        def added(handler: Answer) -> Answer:
+            purpose = (handler.__doc__ or "").partition("\n")[0].removesuffix(".")
+            self._rows.append(
+                RestRoute(method, path, scope, handler, purpose, output, query, body, **options)
+            )
+            return handler
+
+        return added
+
+    def logged(
+        self,
+        what: str,
+        *detail: str,
+        kind: str | Callable[[RestCall], str] | None = None,
+        name: str | None = None,
+        reads: bool = False,
+        makes_room: bool = False,
+        namespace: str | None = None,
+    ) -> Callable[[Answer], Answer]:
+        """Log requests of the row below; kind and name are by default the first word of `what`."""
+        noun = what.partition(" ")[0]
+        kind, name = noun if kind is None else kind, noun if name is None else name
+        deed = RouteDeed(what, kind, name, detail, reads, makes_room, namespace)
+
+        def named(handler: Answer) -> Answer:
+            assert self._rows[-1].answer is handler
+            self._rows[-1] = self._rows[-1]._replace(deed=deed)
+            return handler
+
+        return named
+
+
+class _Path(NamedTuple):
+    """One path of the table, taken apart after its second segment, with its route by method."""
+
+    literals: tuple[tuple[int, bytes], ...]
+    names: tuple[tuple[int, str], ...]
+    methods: dict[str, RestRoute]
+
+    def named(self, segments: Sequence[bytes]) -> dict[str, str]:
+        try:
+            return {name: _unquoted(segments[at]) for at, name in self.names}
+        except UnicodeDecodeError as error:
+            raise Refusal(400, "a name in the path is not UTF-8") from error
+
+
 class RouteTable:
-    """Finds the route of a request."""
+    """Finds the route of a request by the number of segments and the one after `/v1`."""
 
     def __init__(self, routes: Sequence[RestRoute]) -> None:
         self.routes = tuple(routes)
-        self._by_length: dict[int, list[RestRoute]] = {}
+        by_path: dict[str, _Path] = {}
+        self._paths: dict[tuple[int, bytes, bytes], list[_Path]] = {}
         for route in routes:
-            self._by_length.setdefault(len(route.segments), []).append(route)
+            path = by_path.get(route.path)
+            if path is None:
+                path = by_path[route.path] = _taken_apart(route.segments)
+                _, first, second, *_ = map(str.encode, route.segments)
+                self._paths.setdefault((len(route.segments), first, second), []).append(path)
+            path.methods[route.method] = route
 
-    def find(self, method: str, path: Sequence[bytes]) -> tuple[RestRoute, dict[str, str]] | None:
+    def find(
+        self, method: str, segments: Sequence[bytes]
+    ) -> tuple[RestRoute, dict[str, str]] | None:
         """The route of a path, as it is before it is unquoted, and what the path names.
 
         None: there is none. With another method only, raises a refusal.
         """
-        fitting = [
-            route for route in self._by_length.get(len(path), ()) if _fits(route.segments, path)
-        ]
-        if not fitting:
+        if len(segments) < 3 or not all(segments[1:]):
             return None
-        for route in fitting:
-            if route.method == method:
-                return route, _named(route.segments, path)
-        known = sorted({route.method for route in fitting})
-        raise Refusal(405, f"use {' or '.join(known)}", allow=", ".join(known))
+        others: set[str] = set()
+        for path in self._paths.get((len(segments), segments[1], segments[2]), ()):
+            for at, literal in path.literals:  # a plain loop: each request runs through it
+                if segments[at] != literal:
+                    break
+            else:
+                route = path.methods.get(method)
+                if route is not None:
+                    return route, path.named(segments)
+                others.update(path.methods)
+        if not others:
+            return None
+        methods = sorted(others)
+        raise Refusal(405, f"use {' or '.join(methods)}", allow=", ".join(methods))
 
 
-def _fits(segments: Sequence[str], path: Sequence[bytes]) -> bool:
-    pairs = zip(segments, path, strict=True)
-    return all(given if part.startswith("{") else given == part.encode() for part, given in pairs)
+def _unquoted(segment: bytes) -> str:
+    return (unquote_to_bytes(segment) if b"%" in segment else segment).decode()
 
 
-def _named(segments: Sequence[str], path: Sequence[bytes]) -> dict[str, str]:
-    try:
-        return {
-            part[1:-1]: unquote_to_bytes(given).decode()
-            for part, given in zip(segments, path, strict=True)
-            if part.startswith("{")
-        }
-    except UnicodeDecodeError as error:
-        raise Refusal(400, "a name in the path is not UTF-8") from error
+def _taken_apart(segments: Sequence[str]) -> _Path:
+    if segments[2].startswith("{"):
+        raise ValueError(f"{'/'.join(segments)}: the segment after /v1 must be a literal")
+    places = list(enumerate(segments))[3:]  # the others are in the key of the table
+    return _Path(
+        tuple((at, text.encode()) for at, text in places if not text.startswith("{")),
+        tuple((at, text[1:-1]) for at, text in places if text.startswith("{")),
+        {},
+    )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import quote
 
 import msgspec
 from msgspec.structs import replace
@@ -14,6 +13,17 @@ from msgspec.structs import replace
 from stateward.errors import InvalidInput, NotPermitted
 from stateward.observe.correlation import correlate, trace_id
 from stateward.ops import Entity, NotYours
+from stateward.server.asgi import (
+    HungUp,
+    Message,
+    Receive,
+    Send,
+    below_root,
+    hung_up,
+    read_body,
+    segments,
+    send_whole,
+)
 from stateward.server.asker import Asker, merged
 from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
@@ -46,9 +56,6 @@ from stateward.wire import (
 )
 
 T = TypeVar("T")
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 LONGEST_WAIT = 30.0  # seconds that one wait may take
 TRACEPARENT = b"traceparent"  # of W3C Trace Context
@@ -115,8 +122,8 @@ class Application:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
-        given = [value for name, value in scope["headers"] if name == TRACEPARENT]
-        trace = trace_id(given[0].decode("latin-1")) if len(given) == 1 else None
+        traces = [value for name, value in scope["headers"] if name == TRACEPARENT]
+        trace = trace_id(traces[0].decode("latin-1")) if len(traces) == 1 else None
         if trace is None:
             await self._answer(scope, receive, send)
             return
@@ -130,12 +137,12 @@ class Application:
             await self._answer(scope, receive, sent)
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
-        if _below_root(scope) in MCP:
+        if below_root(scope) in MCP:
             await self._answer_tools(scope, receive, send)
             return
         try:
             reply = await self._reply(scope, receive)
-        except _HungUp:
+        except HungUp:
             return  # no one is there to be told
         except Exception as error:
             reply = reply_of(error)
@@ -147,18 +154,18 @@ class Application:
             except Refusal as error:
                 await reply.events.aclose()
                 reply = reply_of(error)
-        if is_openais(_below_root(scope)):
+        if is_openais(below_root(scope)):
             reply = in_openais_form(reply)
-        await _send_whole(reply, send)
+        await send_whole(reply, send)
 
     async def _stream(
         self, events: AsyncGenerator[bytes, None], reply: Reply, receive: Receive, send: Send
     ) -> None:
         headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-        ends = [_hung_up(receive)]
+        ends: list[Coroutine[Any, Any, object]] = [hung_up(receive)]
         if reply.follows:  # whatever else has a last event, and its reader takes the end for it
-            ends.append(_set(self._stopping))
+            ends.append(self._stopping.wait())
         if await streamed(events, send, ends):
             await send({"type": "http.response.body", "body": b""})
 
@@ -180,22 +187,22 @@ class Application:
     # --- the door -------------------------------------------------------------------
 
     async def _reply(self, scope: Message, receive: Receive) -> Reply:
-        path = _below_root(scope)
+        path = below_root(scope)
         if path == "/live" and scope["method"] in ("GET", "HEAD"):
             return Reply(200, Body(b'{"live":true}', JSON))
         headers = dict(scope["headers"])
         if path == "/ui" or path.startswith("/ui/"):
-            seen = headers.get(b"if-none-match", b"").decode("latin-1")
-            return dashboard(scope["method"], path.removeprefix("/ui"), seen)
+            tag = headers.get(b"if-none-match", b"").decode("latin-1")
+            return dashboard(scope["method"], path.removeprefix("/ui"), tag)
         asker = await self._door.asker(scope, headers)
         route = self.routes.get((scope["method"], path))
         if route is None:
-            found = self.rest.find(scope["method"], _segments(scope))
-            if found is not None:
-                return await self._rest(asker, *found, scope, receive)
-            known = {method for method, each in self.routes if each == path}
-            if known:
-                raise Refusal(405, f"use {' or '.join(sorted(known))}", allow=", ".join(known))
+            match = self.rest.find(scope["method"], segments(scope))
+            if match is not None:
+                return await self._rest(asker, *match, scope, receive)
+            methods = {method for method, each in self.routes if each == path}
+            if methods:
+                raise Refusal(405, f"use {' or '.join(sorted(methods))}", allow=", ".join(methods))
             raise Refusal(404, "the service has no such path")
         asker.require(route.scope)
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
@@ -203,12 +210,12 @@ class Application:
         if scope["method"] == "POST":
             if kind not in (MSGPACK, JSON):
                 raise Refusal(415, f"the body must be {MSGPACK} or {JSON}")
-            data = await self._body(headers, receive)
-        return await route.answer(ServiceCall(asker, Body(data, kind), lambda: _hung_up(receive)))
+            data = await read_body(headers, receive, self._largest_body, self._body_seconds)
+        return await route.answer(ServiceCall(asker, Body(data, kind), lambda: hung_up(receive)))
 
     async def _answer_tools(self, scope: Message, receive: Receive, send: Send) -> None:
         """A request of MCP: with as many tools as the key permits and the path says."""
-        write, headers = MCP[_below_root(scope)], dict(scope["headers"])
+        write, headers = MCP[below_root(scope)], dict(scope["headers"])
         try:
             asker = await self._door.asker(scope, headers)
             asker.require("write" if write else "read")
@@ -219,10 +226,10 @@ class Application:
             from stateward.mcp.tool import ToolCaller
         except ImportError:
             why = "this service has no tools for MCP: pip install 'stateward[mcp]' where it runs"
-            await _send_whole(reply_of(Refusal(404, why)), send)
+            await send_whole(reply_of(Refusal(404, why)), send)
             return
         except Exception as error:
-            await _send_whole(reply_of(error), send)
+            await send_whole(reply_of(error), send)
             return
         caller = ToolCaller(
             self._store,
@@ -248,20 +255,20 @@ class Application:
             namespace = namespace_of(asker, headers, own, needed=not route.anywhere)
             body = None
             if route.body is not None:
-                data = await self._body(headers, receive)
+                data = await read_body(headers, receive, self._largest_body, self._body_seconds)
                 kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
                 if kind.strip().lower() != route.takes and (data or kind):
                     raise Refusal(415, f"the body must be {route.takes}")
                 body = decoded_body(data, route)
             asked = scope.get("query_string", b"")
             query = decoded_query(asked, route.query)
-            given = {
+            route_headers = {
                 name.lower(): headers[name.lower().encode()].decode("latin-1")
                 for name in route.headers
                 if name.lower().encode() in headers
             }
             store = store_for(asker, self._store, namespace)
-            call = RestCall(asker, store, path, query, body, given, asked.decode("ascii"))
+            call = RestCall(asker, store, path, query, body, route_headers, asked.decode("ascii"))
             # The service's own: a key need not be one that may write there.
             within = self._store.within
             look = headers.get(LOOK.encode(), b"").decode("latin-1") or None
@@ -269,37 +276,10 @@ class Application:
                 call, route, lambda named: within(named or namespace).operations, look
             )
         except Exception as error:
-            if isinstance(error, _HungUp):
+            if isinstance(error, HungUp):
                 raise
             reply = reply_of(error, for_user=asker.user is not None)
         return reply._replace(headers={**reply.headers, **PRIVATE}, asker=asker)
-
-    async def _body(self, headers: Mapping[bytes, bytes], receive: Receive) -> bytes:
-        too_large = Refusal(
-            413, f"the body has more than {self._largest_body:,} bytes", connection="close"
-        )
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > self._largest_body:
-            raise too_large
-        parts: list[bytes] = []
-        size = 0
-        try:
-            async with asyncio.timeout(self._body_seconds):
-                while True:
-                    message = await receive()
-                    if message["type"] == "http.disconnect":
-                        raise _HungUp
-                    parts.append(message.get("body", b""))
-                    size += len(parts[-1])
-                    if size > self._largest_body:
-                        raise too_large
-                    if not message.get("more_body", False):
-                        return b"".join(parts)
-        except TimeoutError as error:
-            seconds = f"{self._body_seconds:g} seconds"
-            raise Refusal(
-                408, f"the body did not arrive within {seconds}", connection="close"
-            ) from error
 
     # --- the routes -----------------------------------------------------------------
 
@@ -361,45 +341,10 @@ class Application:
         await send({"type": "lifespan.shutdown.complete"})
 
 
-class _HungUp(Exception):
-    """The client is gone, and its request has not come whole: nothing was done."""
-
-
-async def _send_whole(reply: Reply, send: Send) -> None:
-    data, kind = reply.body
-    headers = [(b"content-length", str(len(data)).encode())]
-    if data:
-        headers.append((b"content-type", kind.encode()))
-    headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": data})
-
-
-async def _set(event: asyncio.Event) -> None:
-    await event.wait()
-
-
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
-
-
 def reply_of(error: Exception, *, for_user: bool = False) -> Reply:
     """The problem document of an error."""
     status, document, more = problem_of(error, for_user=for_user)
     return Reply(status, Body(document, PROBLEM), more)
-
-
-def _below_root(scope: Message) -> str:
-    path: str = scope["path"]
-    return path.removeprefix(scope.get("root_path", ""))
-
-
-def _segments(scope: Message) -> list[bytes]:
-    """The path below the root, as it was sent: a quoted slash is part of a name."""
-    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
-    below = scope.get("root_path", "").count("/") + 1
-    return [b"", *raw.partition(b"?")[0].split(b"/")[below:]]
 
 
 def _decoded(body: Body, format: Format[T]) -> T:

@@ -23,7 +23,7 @@ FROM_ENVIRONMENT = "_env"  # store_env = "NAME": the value of `store` is the env
 
 
 class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a service is told when it starts."""
+    """The settings of a service."""
 
     store: str | None = None  # None: the environment's STATEWARD_URL
     password: str | None = None  # of the store, instead of one in its URL
@@ -58,23 +58,23 @@ SECTIONS: dict[str, type[Struct]] = {"limits": RateSettings, "jwt": JwtSettings}
 def read_settings(
     file: str | None, given: Mapping[str, Any], environment: Mapping[str, str] = os.environ
 ) -> ServeSettings:
-    """What the file says, and what was `given` on the command line instead (None: nothing).
+    """Read the settings from the file; `given` on the command line wins (None: not given).
 
     The names of what was given may have a section's before them, as in `limits.rate`. Raises
     `InvalidInput` for what is not known or cannot be used; it shows no values.
     """
     where = f"{file}: " if file is not None else ""
-    said = {} if file is None else _read(file)
+    content = {} if file is None else _read(file)
     instead = {name: value for name, value in given.items() if value is not None}
     known = {name: value for name, value in environment.items() if value}
-    said = _resolved(said, ServeSettings, where, "", known, instead)
+    content = _resolved(content, ServeSettings, where, "", known, instead)
     for name, value in instead.items():
         section, _, key = name.rpartition(".")
-        (said.setdefault(section, {}) if section else said)[key] = value
-    if "jwt" in said and not {"jwks", "audience"} <= said["jwt"].keys():
+        (content.setdefault(section, {}) if section else content)[key] = value
+    if "jwt" in content and not {"jwks", "audience"} <= content["jwt"].keys():
         raise InvalidInput(f"{where}tokens need both jwks and audience (--jwks, --audience)")
     try:
-        return msgspec.convert(said, ServeSettings)
+        return msgspec.convert(content, ServeSettings)
     except msgspec.ValidationError as error:
         # In its words a value stands nowhere, but in ours: a rate that is too small, for example.
         text = re.sub(
@@ -101,18 +101,18 @@ def _resolved(
     instead: Mapping[str, Any],
 ) -> dict[str, Any]:
     """With the values of the environment. Refuses keys that no one knows, nearest first."""
-    known = {field.encode_name: field for field in fields(of)}
-    found: dict[str, Any] = {}
+    by_name = {field.encode_name: field for field in fields(of)}
+    resolved: dict[str, Any] = {}
     for key, value in said.items():
         name = f"{section}{key}"
         if key in SECTIONS and not section:
             if not isinstance(value, dict):
                 raise InvalidInput(f"{where}{key} is a section: write [{key}] above its keys")
             of_it = SECTIONS[key]
-            found[key] = _resolved(value, of_it, where, f"{key}.", environment, instead)
-        elif key in known:
-            found[key] = value
-        elif (base := key.removesuffix(FROM_ENVIRONMENT)) in known and base != key:
+            resolved[key] = _resolved(value, of_it, where, f"{key}.", environment, instead)
+        elif key in by_name:
+            resolved[key] = value
+        elif (base := key.removesuffix(FROM_ENVIRONMENT)) in by_name and base != key:
             if base in said:
                 raise InvalidInput(f"{where}{section}{base} and {name} say the same: choose one")
             if f"{section}{base}" in instead:
@@ -122,13 +122,13 @@ def _resolved(
                 raise InvalidInput(
                     f"{where}{name} names a variable of the environment that is not set, or empty"
                 )
-            found[base] = _of_type(environment[value], known[base].type)
+            resolved[base] = _of_type(environment[value], by_name[base].type)
         else:
             raise InvalidInput(
-                f"{where}there is no key {name!r}{did_you_mean(key, known)}; use one of: "
-                f"{', '.join(known)}"
+                f"{where}there is no key {name!r}{did_you_mean(key, by_name)}; use one of: "
+                f"{', '.join(by_name)}"
             )
-    return found
+    return resolved
 
 
 def _of_type(text: str, type: Any) -> Any:

@@ -86,7 +86,7 @@ class Tokens:
         self._by = self._source.current  # the keys that they were verified with
 
     async def asker(self, token: str) -> Asker:
-        """Whom that token vouches for. Raises a refusal, which tells nothing of the token.
+        """Return the asker that a token vouches for. Raises a refusal that does not show the token.
 
         What is wrong with its claims is told to those alone whose token has a good signature.
         """
@@ -96,14 +96,14 @@ class Tokens:
             self._verified.clear()
             self._by = source.current
         digest = sha256(token.encode()).digest()
-        found = self._verified.get(digest)
-        if found is None:
-            found = await self._verify(token)
+        verified = self._verified.get(digest)
+        if verified is None:
+            verified = await self._verify(token)
             if self._by is source.current:
-                self._verified[digest] = found
+                self._verified[digest] = verified
                 if len(self._verified) > MOST_REMEMBERED:
                     self._verified.popitem(last=False)
-        until, asker = found
+        until, asker = verified
         if until <= self._world.now():
             self._verified.pop(digest, None)
             _refuse("it has expired: get a new one")
@@ -178,8 +178,8 @@ class Tokens:
 
     def _scope_of(self, claims: Mapping[str, Any]) -> str:
         """The highest of those that it has: each permits what those before it do."""
-        said = claims.get(self._settings.scope_claim)
-        words = said.split() if isinstance(said, str) else said
+        claim = claims.get(self._settings.scope_claim)
+        words = claim.split() if isinstance(claim, str) else claim
         prefix = self._settings.scope_prefix
         for scope in reversed(SCOPES):
             if isinstance(words, list) and prefix + scope in words:

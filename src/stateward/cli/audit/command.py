@@ -9,8 +9,10 @@ from stateward.audit.config import read_config, thresholds_of
 from stateward.audit.prices import read_prices
 from stateward.audit.report import Report
 from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
+from stateward.audit.targets.naive import NAIVE
 from stateward.cli.audit.compare import show_reports
 from stateward.cli.audit.keep import keep, place_of
+from stateward.cli.audit.options import WORDS as OPTION_WORDS
 from stateward.cli.audit.options import add_options
 from stateward.cli.audit.output import changes_since, shown, write
 from stateward.cli.audit.run import judged, recorded, saved
@@ -37,6 +39,8 @@ examples:
   stateward audit redis://… --prices prices.toml   and what a month costs
 
 exit codes: 0 pass or warn, 1 fail, 2 wrong usage, 3 unknown, 4 interrupted"""
+
+WORDS = {**OPTION_WORDS, "target": (*FRAMEWORKS, *(f"naive:{name}" for name in NAIVE))}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -79,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _one(options: argparse.Namespace) -> tuple[str | None, str | None]:
-    """The target, if any was named, and where it keeps its state."""
+    """Return the target, if any was named, and the URL of its state."""
     target, urls = next(iter(options.target), None), options.url or []
     if target is not None and ":" not in target:
         meant = did_you_mean(target, ("clean", "compare", "init", "list", "show"))

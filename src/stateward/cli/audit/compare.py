@@ -9,12 +9,12 @@ import msgspec
 
 from stateward.audit.compare import QUESTIONS, Table, compared, table
 from stateward.audit.config import read_config, requirements, thresholds_of
-from stateward.audit.forms import comparison, schema, side_by_side, words
-from stateward.audit.forms.html import page
+from stateward.audit.forms import comparison, page, schema, sentences, side_by_side
 from stateward.audit.prices import read_prices
 from stateward.audit.report import Report
 from stateward.audit.targets.frameworks.catalogue import FRAMEWORKS
 from stateward.audit.targets.frameworks.sandbox import kind_of
+from stateward.cli.audit.options import WORDS as OPTION_WORDS
 from stateward.cli.audit.options import add_options
 from stateward.cli.audit.output import read_report, width, write_all
 from stateward.cli.audit.run import judged, recorded
@@ -33,6 +33,8 @@ examples:
   stateward audit compare monday/report.json friday/report.json --output both
 
 exit codes: 0 no target fails, 1 a target fails a question, 2 wrong usage, 4 interrupted"""
+
+WORDS = {**OPTION_WORDS, "targets": FRAMEWORKS}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -63,16 +65,16 @@ def run(options: argparse.Namespace) -> int:
         rows.append(compared(record, report, wanted))
         reports.append(report)
         if record.interrupted:
-            print(words.interruption(report), file=sys.stderr)
+            print(sentences.interruption(report), file=sys.stderr)
             return INTERRUPTED
     if not rows:
         return OK
     currency = "" if prices is None else prices.currency
-    found = table(rows, wanted, int(limits["agents"]), currency)
+    shown = table(rows, wanted, int(limits["agents"]), currency)
     if options.output is not None:
-        write_all(options.output, _files(found, reports))
-    as_json = msgspec.json.encode(found).decode()
-    print(as_json if options.json else comparison.text(found, width()))
+        write_all(options.output, _files(shown, reports))
+    as_json = msgspec.json.encode(shown).decode()
+    print(as_json if options.json else comparison.text(shown, width()))
     return OK if all(not row.failing for row in rows) else FAILED
 
 

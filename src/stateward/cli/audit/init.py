@@ -21,6 +21,8 @@ examples:
   stateward audit init prices                      fill in prices.toml, and then:
   stateward audit sqlite:///agents.db --prices prices.toml"""
 
+WORDS = {"what": ("prices",)}
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(

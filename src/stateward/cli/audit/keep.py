@@ -34,8 +34,8 @@ def keep(options: argparse.Namespace, url: EngineURL, report: Report) -> str:
         store.audits.keep(info, schema.to_json(report))
         last = before(info.id, store.audits.list())
         old = None if last is None else store.audits.get(last.id)
-    said = f"kept as {info.id}: stateward audit show {url.safe} {info.id}"
+    text = f"kept as {info.id}: stateward audit show {url.safe} {info.id}"
     since = changes(None if old is None else old.report, report)
     if since is None or options.baseline is not None:
-        return said
-    return f"{baseline.text(since)}{said}"
+        return text
+    return f"{baseline.text(since)}{text}"

@@ -29,12 +29,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
     with opened(url, options.namespace) as store:
-        kept = store.audits.list()
+        audits = store.audits.list()
     if options.json:
         report = {"url": url.safe, "namespace": options.namespace}
-        print(json.dumps(report | {"rows": to_builtins(kept)}))
-    elif kept:
-        rows = [{name: getattr(info, name) for name in COLUMNS} for info in kept]
+        print(json.dumps(report | {"rows": to_builtins(audits)}))
+    elif audits:
+        rows = [{name: getattr(info, name) for name in COLUMNS} for info in audits]
         for row in rows:
             row["answers"] = ", ".join(f"{n} {verdict}" for verdict, n in row["answers"].items())
         print(table(COLUMNS, rows))

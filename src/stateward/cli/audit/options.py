@@ -21,9 +21,16 @@ from stateward.codec import MOST
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 
+WORDS = {
+    "faults": FAULTS,
+    "only": [question.id for question in QUESTIONS],
+    "profile": PROFILES,
+    "with_server": KINDS,
+}
+
 
 def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
-    """Those of one audit by itself, or of a comparison."""
+    """Add the options of a single audit, or of a comparison."""
     add = parser.add_argument_group("size").add_argument
     add("--profile", default="quick", metavar="NAME", help=f"{', '.join(PROFILES)} (quick)")
     add("--replicas", type=int, metavar="N", help="processes that use the store")
@@ -37,8 +44,10 @@ def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
 
     add = parser.add_argument_group("where").add_argument
     each = "" if alone else "; once for each that needs one"
-    kept = f"where a naive:, framework, module:factory or service target keeps its state{each}"
-    add("--url", metavar="URL", action="append", help=kept)
+    place_help = (
+        f"where a naive:, framework, module:factory or service target keeps its state{each}"
+    )
+    add("--url", metavar="URL", action="append", help=place_help)
     add("--namespace", metavar="NAME", help="an empty one to work in (default: a new one)")
     if alone:
         add("--with-server", metavar="KIND", help=f"start one and audit it: {', '.join(KINDS)}")
@@ -129,15 +138,15 @@ def _command(options: argparse.Namespace, target: str | None, url: str | None, s
         *("replicas", "conversations", "rate", "duration"),
         *("with_server", "start_command", "faults"),
     )
-    given = {name: getattr(options, name) for name in names}
+    arguments = {name: getattr(options, name) for name in names}
     where = None if url is None else parse(url).safe
-    said = command_line("audit", target, profile=options.profile, seed=seed, url=where, **given)
+    line = command_line("audit", target, profile=options.profile, seed=seed, url=where, **arguments)
     settings = (f" --server-setting {shlex.quote(each)}" for each in options.server_setting)
-    return said + "".join(settings)
+    return line + "".join(settings)
 
 
 def _settings(options: argparse.Namespace) -> dict[str, str]:
-    """Those of a server of the audit's own."""
+    """Return the settings for a server that the audit starts itself."""
     if options.server_setting and options.with_server is None:
         raise InvalidInput("--server-setting is for a server that the audit starts: --with-server")
     if options.with_server is not None and options.start_command is not None:

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from stateward.audit.forms import baseline, junit, markdown, schema, terminal
+from stateward.audit.forms import baseline, junit, markdown, page, schema, terminal
 from stateward.audit.forms.baseline import Comparison
-from stateward.audit.forms.html import page
 from stateward.audit.record import Record
 from stateward.audit.report import Report
 from stateward.errors import InvalidInput
@@ -63,7 +62,7 @@ def shown(options: argparse.Namespace, report: Report) -> str:
 
 
 def changes_since(options: argparse.Namespace, report: Report) -> str:
-    """What changed since the baseline; "" without one."""
+    """Return what changed since the baseline in words; "" without a baseline."""
     if options.baseline is None:
         return ""
     return baseline.text(baseline.compare(read_report(options.baseline), report))

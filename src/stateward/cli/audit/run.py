@@ -1,4 +1,4 @@
-"""One audit, watched: its record, and what is judged of it."""
+"""One audit with its progress: its record, and the judgement of the record."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ import msgspec
 from stateward.audit import verdict
 from stateward.audit.conductor import Audit
 from stateward.audit.config import Config
-from stateward.audit.former_names import with_current_names
 from stateward.audit.forms.redaction import redact
 from stateward.audit.options import plan
 from stateward.audit.prices import Prices
-from stateward.audit.record import Record
+from stateward.audit.record import FORMAT, Record
 from stateward.audit.report import Report
 from stateward.cli.audit.options import asked_for, confirm, described
 from stateward.cli.common import ProgressLine, run_interruptibly
@@ -26,7 +25,7 @@ from stateward.errors import InvalidInput
 def recorded(
     options: argparse.Namespace, config: Config, target: str | None, url: str | None
 ) -> Record | None:
-    """The record of a new audit; None if nothing was to be done."""
+    """Run an audit and return its record; None for a dry run."""
     asked = asked_for(options, config, target, url)
     if options.dry_run:
         print(f"would audit {described(asked)}: {plan(asked)}")
@@ -41,12 +40,17 @@ def recorded(
 
 
 def saved(file: str) -> Record:
-    """The record that `--save` wrote, also by an older version."""
+    """Read the record that `--save` wrote."""
     try:
         record = msgspec.json.decode(Path(file).read_bytes(), type=Record)
     except (OSError, msgspec.DecodeError) as error:
         raise InvalidInput(f"{file} is not a saved audit: {error}") from error
-    return with_current_names(record)
+    if record.format != FORMAT:
+        raise InvalidInput(
+            f"{file} has record format {record.format}, and this Stateward judges format "
+            f"{FORMAT}: run the audit again, or judge it by the release that saved it."
+        )
+    return record
 
 
 def judged(

@@ -29,14 +29,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     url, words = store_and_words(options, "which audit", least=0, most=1)
     with opened(url, options.namespace) as store:
-        kept = store.audits.list()
-        id = words[0] if words else kept[0].id if kept else ""
-        found = store.audits.get(id) if id else None
-        if found is None:
+        audits = store.audits.list()
+        id = words[0] if words else audits[0].id if audits else ""
+        audit = store.audits.get(id) if id else None
+        if audit is None:
             refuse_unknown("kept audit", id, options.namespace, "stateward audit list")
-        last = before(id, kept)
+        last = before(id, audits)
         old = None if last is None else store.audits.get(last.id)
-    report = schema.from_json(found.report)
+    report = schema.from_json(audit.report)
     since = changes(None if old is None else old.report, report)
     if options.output is not None:
         write_all(options.output, forms_of(report, since))

@@ -25,7 +25,10 @@ export const session = {
 		else sessionStorage.setItem(KEY, key);
 	},
 	namespace: "", // "": the service's own, or the only one that the key is for
-	/** What the key permits, once the service has said so. @type {{scope: string, namespaces: string[] | null, user: string | null, name: string, expires_at: string | null} | null} */
+	/**
+	 * What the key permits, once the service has said so.
+	 * @type {{scope: string, namespaces: string[] | null, user: string | null, name: string,
+	 *   expires_at: string | null} | null} */
 	permits: null,
 	/** Called when the service does not know the key. */
 	refused: () => {},
@@ -37,7 +40,8 @@ const SCOPES = ["read", "write", "operate", "admin"];
 export function lacks(scope, everybody = false) {
 	const key = session.permits;
 	if (key && everybody && key.user !== null) return "This concerns all users, and your key is for one user.";
-	return key && SCOPES.indexOf(key.scope) < SCOPES.indexOf(scope) ? `It needs a key with the scope ${scope}. Yours has ${key.scope}.` : "";
+	return key && SCOPES.indexOf(key.scope) < SCOPES.indexOf(scope)
+		? `It needs a key with the scope ${scope}. Yours has ${key.scope}.` : "";
 }
 
 /** A path below /v1 with its names quoted: at`threads/${id}`.
@@ -98,13 +102,15 @@ async function reach(url, options) {
 		return await fetch(url, { ...options, redirect: "error", cache: "no-store" });
 	} catch (error) {
 		if (options.signal?.aborted) throw error;
-		throw new Problem(0, "The service does not answer", "Is it running, and is the network up? This page asks again when you press Refresh.");
+		throw new Problem(0, "The service does not answer",
+			"Is it running, and is the network up? This page asks again when you press Refresh.");
 	}
 }
 
 /** Ask, and get what was answered with its ETag.
  * @param {string} path
- * @param {{query?: Record<string, any>, method?: string, body?: any, type?: string, match?: string, signal?: AbortSignal}} [options] */
+ * @param {{query?: Record<string, any>, method?: string, body?: any, type?: string, match?: string,
+ *   signal?: AbortSignal}} [options] */
 export async function answer(path, { query, method = "GET", body, type = "application/json", match, signal } = {}) {
 	const given = await looking(path, body === undefined ? {} : { "content-type": type });
 	if (path === "key") delete given["stateward-namespace"]; // it may be one that the key is not for
@@ -136,7 +142,9 @@ export async function download(path, name) {
 
 /** Events of a stream until it ends or is aborted; comes again after the last one that was seen.
  * @param {string} path
- * @param {{query?: Record<string, any>, signal: AbortSignal, each: (event: {name: string, data: any, id: string}) => void, state?: (live: boolean) => void}} options */
+ * @param {{query?: Record<string, any>, signal: AbortSignal,
+ *   each: (event: {name: string, data: any, id: string}) => void,
+ *   state?: (live: boolean) => void}} options */
 export async function follow(path, { query = {}, signal, each, state = () => {} }) {
 	let last = "";
 	while (!signal.aborted) {

@@ -22,13 +22,18 @@ import { Operations } from "./operations.js";
 import { Keys } from "./keys.js";
 import { Audits } from "./audits.js";
 
-/** name → what it is called, the key that leads there after g, the page, and what it needs: a scope, and whether it is about everybody. */
-const PAGES = /** @type {Record<string, {title: string, letter: string, page: (props: any) => any, needs?: [string, boolean]}>} */ ({
+/**
+ * name → what it is called, the key that leads there after g, the page, and what it needs: a scope, and
+ * whether it is about everybody.
+ * @typedef {{title: string, letter: string, page: (props: any) => any, needs?: [string, boolean]}} PageEntry */
+const PAGES = /** @type {Record<string, PageEntry>} */ ({
 	now: { title: "Now", letter: "n", page: Now, needs: ["operate", true] },
 	find: { title: "Find", letter: "f", page: Find, needs: ["operate", true] },
 	threads: { title: "Threads", letter: "t", page: (props) => html`<${props.path[1] ? Thread : Threads} ...${props} />` },
-	users: { title: "Users", letter: "u", page: (props) => html`<${props.path[2] ? DocumentPage : props.path[1] ? User : Users} ...${props} />` },
-	work: { title: "Work", letter: "w", page: (props) => html`<${props.path[1] === "workflow" && props.path[2] ? WorkflowPage : Work} ...${props} />` },
+	users: { title: "Users", letter: "u",
+		page: (props) => html`<${props.path[2] ? DocumentPage : props.path[1] ? User : Users} ...${props} />` },
+	work: { title: "Work", letter: "w",
+		page: (props) => html`<${props.path[1] === "workflow" && props.path[2] ? WorkflowPage : Work} ...${props} />` },
 	leases: { title: "Leases", letter: "l", page: Leases, needs: ["read", true] },
 	signals: { title: "Signals", letter: "s", page: Signals, needs: ["read", true] },
 	storage: { title: "Storage", letter: "d", page: Storage, needs: ["operate", true] },
@@ -38,7 +43,8 @@ const PAGES = /** @type {Record<string, {title: string, letter: string, page: (p
 });
 /** Why the key is not enough for a page. @param {string} name */
 const missing = (name) => lacks(...(PAGES[name].needs ?? /** @type {[string, boolean]} */ (["read", false])));
-const GROUPS = [["now", "find"], ["threads", "users"], ["work", "leases"], ["signals", "storage", "audits"], ["operations", "keys"]];
+const GROUPS = [["now", "find"], ["threads", "users"], ["work", "leases"], ["signals", "storage", "audits"],
+	["operations", "keys"]];
 
 // --- light and dark -----------------------------------------------------------------------
 
@@ -59,7 +65,8 @@ function ThemeSwitch() {
 		wear(next);
 		dispatchEvent(new Event("theme"));
 	};
-	return html`<button class="quiet" onClick=${turn} title="Light, dark, or as the system says">${{ "": "Theme: system", light: "Theme: light", dark: "Theme: dark" }[theme]}</button>`;
+	return html`<button class="quiet" onClick=${turn} title="Light, dark, or as the system says">
+		${{ "": "Theme: system", light: "Theme: light", dark: "Theme: dark" }[theme]}</button>`;
 }
 
 // --- the frame ----------------------------------------------------------------------------
@@ -70,7 +77,9 @@ function Frame({ place, permits }) {
 	const box = useRef(/** @type {HTMLInputElement | null} */ (null));
 	const current = PAGES[place.path[0]];
 	useEffect(() => setOpen(false), [place]);
-	useEffect(() => keyboard(() => { setOpen(true); box.current?.focus(); requestAnimationFrame(() => box.current?.focus()); }, () => setHelp((old) => !old)), []);
+	useEffect(() =>
+		keyboard(() => { setOpen(true); box.current?.focus(); requestAnimationFrame(() => box.current?.focus()); },
+			() => setHelp((old) => !old)), []);
 	const find = (event) => {
 		event.preventDefault();
 		const wanted = box.current?.value.trim();
@@ -79,13 +88,24 @@ function Frame({ place, permits }) {
 	};
 	return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); focusMain(); }}>To the page</a>
 		<nav class=${open ? "side open" : "side"} aria-label="Pages">
-			<div class="brand"><a href=${to(["now"])}><img src=${new URL("mark.svg", import.meta.url).href} alt="" width="22" height="22" /> Stateward</a>
+			<div class="brand">
+				<a href=${to(["now"])}>
+					<img src=${new URL("mark.svg", import.meta.url).href} alt="" width="22" height="22" /> Stateward</a>
 				<button class="menu" aria-expanded=${open} aria-controls="menu" onClick=${() => setOpen(!open)}>Menu</button></div>
 			<div id="menu" class="menu-body">
-				<form role="search" onSubmit=${find}><input ref=${box} type="search" aria-label="Find an id, a user or a correlation id" placeholder="Find  ( / )" spellcheck="false" autocomplete="off" /></form>
-				${GROUPS.map((names) => html`<ul>${names.map((name) => html`<li><a href=${to([name])} aria-current=${place.path[0] === name ? "page" : undefined} class=${missing(name) ? "closed" : ""} title=${missing(name) || undefined}>${PAGES[name].title}</a></li>`)}</ul>`)}
+				<form role="search" onSubmit=${find}>
+					<input ref=${box} type="search" aria-label="Find an id, a user or a correlation id" placeholder="Find  ( / )"
+						spellcheck="false" autocomplete="off" /></form>
+				${GROUPS.map((names) =>
+					html`<ul>${names.map((name) =>
+							html`<li><a href=${to([name])} aria-current=${place.path[0] === name ? "page" : undefined}
+							class=${missing(name) ? "closed" : ""} title=${missing(name) || undefined}>${PAGES[name].title}</a></li>`)}
+						</ul>`)}
 				<div class="foot">
-					${permits && html`<p class="faint" title=${`Key ${permits.name}`}>Key: ${permits.scope}${permits.user !== null && `, for ${permits.user}`}${permits.expires_at && html`, ends <${Time} at=${permits.expires_at} />`}</p>`}
+					${permits &&
+						html`<p class="faint" title=${`Key ${permits.name}`}>Key: ${permits.scope}
+							${permits.user !== null && `, for ${permits.user}`}
+							${permits.expires_at && html`, ends <${Time} at=${permits.expires_at} />`}</p>`}
 					<${Namespaces} chosen=${place.query.in ?? ""} permits=${permits} />
 					<${ThemeSwitch} />
 					<button class="quiet" onClick=${() => setHelp(true)}>Keyboard ( ? )</button>
@@ -95,8 +115,11 @@ function Frame({ place, permits }) {
 		</nav>
 		<main id="main" tabindex="-1">
 			${current
-				? html`<${current.page} key=${`${place.query.in ?? ""}/${place.path.join("/")}`} path=${place.path} query=${place.query} />`
-				: html`<${Page} title="No such page"><${Empty} title="There is no such page"><p>Go to <a href=${to(["now"])}>Now</a>, or press <kbd>/</kbd> to find something.</p><//><//>`}
+				? html`<${current.page} key=${`${place.query.in ?? ""}/${place.path.join("/")}`} path=${place.path}
+					query=${place.query} />`
+				: html`<${Page} title="No such page">
+					<${Empty} title="There is no such page">
+						<p>Go to <a href=${to(["now"])}>Now</a>, or press <kbd>/</kbd> to find something.</p><//><//>`}
 		</main>
 		${help && html`<${Help} onClose=${() => setHelp(false)} />`}`;
 }
@@ -104,13 +127,16 @@ function Frame({ place, permits }) {
 function Namespaces({ chosen, permits }) {
 	const [found, setFound] = useState(/** @type {string[]} */ ([]));
 	useEffect(() => {
-		if (permits?.namespaces === null && !lacks("operate", true)) get("namespaces").then((told) => setFound(told.items), () => {});
+		if (permits?.namespaces === null && !lacks("operate", true))
+			get("namespaces").then((told) => setFound(told.items), () => {});
 	}, [permits]);
 	const names = permits?.namespaces ?? found;
 	const all = chosen && !names.includes(chosen) ? [chosen, ...names] : names;
 	if (all.length < 2 && !chosen) return null;
-	return html`<label class="filter"><span>Namespace</span><select value=${chosen} onChange=${(event) => refine({ in: event.target.value })}>
-		${(permits?.namespaces ?? []).length < 2 && html`<option value="">the key's own</option>`}${all.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`;
+	return html`<label class="filter"><span>Namespace</span>
+		<select value=${chosen} onChange=${(event) => refine({ in: event.target.value })}>
+		${(permits?.namespaces ?? []).length < 2 && html`<option value="">the key's own</option>`}
+			${all.map((name) => html`<option value=${name}>${name}</option>`)}</select></label>`;
 }
 
 function signOut() {
@@ -124,7 +150,9 @@ function keyboard(find, help) {
 	let before = "";
 	const pressed = (/** @type {KeyboardEvent} */ event) => {
 		const target = /** @type {HTMLElement} */ (event.target);
-		if (event.ctrlKey || event.metaKey || event.altKey || target.closest("input:not([type=checkbox]), textarea, select, dialog[open]")) return; // one that was just closed may have the focus still
+		if (event.ctrlKey || event.metaKey || event.altKey ||
+				target.closest("input:not([type=checkbox]), textarea, select, dialog[open]"))
+			return; // one that was just closed may have the focus still
 		const letter = event.key;
 		const leads = before === "g" && Object.entries(PAGES).find(([, page]) => page.letter === letter);
 		before = letter;
@@ -155,9 +183,12 @@ const focusMain = () => document.getElementById("main")?.focus();
 function Help({ onClose }) {
 	const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
 	useEffect(() => dialog.current?.showModal(), []);
-	const keys = [["/", "find"], ["j  k", "next row, row before"], ["r", "refresh"], ["?", "this"], ...Object.values(PAGES).map((page) => [`g  ${page.letter}`, page.title])];
+	const keys = [["/", "find"], ["j  k", "next row, row before"], ["r", "refresh"], ["?", "this"],
+		...Object.values(PAGES).map((page) => [`g  ${page.letter}`, page.title])];
 	return html`<dialog ref=${dialog} onClose=${onClose} aria-label="Keyboard"><form method="dialog"><h2>Keyboard</h2>
-		<dl class="keys">${keys.map(([key, what]) => html`<div><dt>${key.split("  ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl>
+		<dl class="keys">
+			${keys.map(([key, what]) =>
+				html`<div><dt>${key.split("  ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl>
 		<div class="buttons"><button autofocus>Close</button></div></form></dialog>`;
 }
 

@@ -12,7 +12,10 @@ function ceiling(value) {
 	return [1, 2, 2.5, 5, 10].map((each) => each * unit).find((each) => each >= value * 0.999) ?? value;
 }
 
-/** @param {{title: string, points: any[], from: number, until: number, step: number, series: Record<string, string>, unit: (value: any) => string, onChoose?: (point: any) => void}} props */
+/**
+ * @param {{title: string, points: any[], from: number, until: number, step: number,
+ *   series: Record<string, string>, unit: (value: any) => string,
+ *   onChoose?: (point: any) => void}} props */
 export function Chart({ title, points, from, until, step, series, unit, onChoose }) {
 	const [over, setOver] = useState(-1);
 	const place = useRef(/** @type {any} */ (null));
@@ -43,13 +46,23 @@ export function Chart({ title, points, from, until, step, series, unit, onChoose
 	const shown = points[over] ?? points[points.length - 1];
 	const hour = (time) => new Date(time).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
 	return html`<div class="chart">
-		<svg ref=${place} viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} tabindex="0" role="img" aria-label=${`${title}, over time. Arrow keys move along it${onChoose ? ", Enter shows whom a point concerned" : ""}.`}
-			onMouseMove=${(event) => setOver(nearest(event))} onMouseLeave=${() => setOver(-1)} onClick=${(event) => onChoose?.(points[nearest(event)])} onKeyDown=${moved}>
-			${[0, 0.5, 1].map((part) => html`<line class="grid" x1=${LEFT} x2=${WIDTH} y1=${y(top * part)} y2=${y(top * part)} /><text x=${LEFT - 8} y=${y(top * part) + 4} text-anchor="end">${whole && !Number.isInteger(top * part) ? "" : unit(top * part)}</text>`)}
-			${[0, 0.5, 1].map((part) => html`<text x=${x(from + (until - from) * part)} y=${HEIGHT - 4} text-anchor=${["start", "middle", "end"][part * 2]}>${hour(from + (until - from) * part)}</text>`)}
+		<svg ref=${place} viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} tabindex="0" role="img"
+			aria-label=${`${title}, over time. Arrow keys move along it${onChoose
+				? ", Enter shows whom a point concerned" : ""}.`}
+			onMouseMove=${(event) => setOver(nearest(event))} onMouseLeave=${() => setOver(-1)}
+				onClick=${(event) => onChoose?.(points[nearest(event)])} onKeyDown=${moved}>
+			${[0, 0.5,
+				1].map((part) => html`<line class="grid" x1=${LEFT} x2=${WIDTH} y1=${y(top * part)} y2=${y(top * part)} />
+					<text x=${LEFT - 8} y=${y(top * part) + 4} text-anchor="end">
+						${whole && !Number.isInteger(top * part) ? "" : unit(top * part)}</text>`)}
+			${[0, 0.5,
+				1].map((part) =>
+				html`<text x=${x(from + (until - from) * part)} y=${HEIGHT - 4}
+					text-anchor=${["start", "middle", "end"][part * 2]}>${hour(from + (until - from) * part)}</text>`)}
 			${names.map((name, at) => html`<path class=${`line s${at}`} d=${path(name)} />`)}
 			${over >= 0 && html`<line class="cursor" x1=${x(times[over])} x2=${x(times[over])} y1="8" y2=${HEIGHT - BOTTOM} />`}
 		</svg>
-		<p class="legend"><span>${over >= 0 ? clock(points[over].at) : "last"}</span>${names.map((name, at) => html`<span class=${`s${at}`}>${series[name]} <b>${unit(shown[name])}</b></span>`)}</p>
+		<p class="legend"><span>${over >= 0 ? clock(points[over].at) : "last"}</span>
+			${names.map((name, at) => html`<span class=${`s${at}`}>${series[name]} <b>${unit(shown[name])}</b></span>`)}</p>
 	</div>`;
 }

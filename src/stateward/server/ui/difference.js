@@ -3,7 +3,8 @@
 /** @param {any} before @param {any} after @returns {string[][]} each line with what became of it */
 export function difference(before, after) {
 	const [old, young] = [lines(before), lines(after)];
-	if (old.length * young.length > 1_000_000) return [...old.map((text) => ["gone", text]), ...young.map((text) => ["came", text])];
+	if (old.length * young.length > 1_000_000)
+		return [...old.map((text) => ["gone", text]), ...young.map((text) => ["came", text])];
 	// The longest common subsequence, from the end.
 	const table = Array.from({ length: old.length + 1 }, () => new Uint32Array(young.length + 1));
 	for (let i = old.length - 1; i >= 0; i -= 1) {
@@ -18,7 +19,8 @@ export function difference(before, after) {
 			found.push(["same", old[i]]);
 			i += 1;
 			j += 1;
-		} else if (i < old.length && (j === young.length || table[i + 1][j] >= table[i][j + 1])) found.push(["gone", old[i++]]);
+		} else if (i < old.length && (j === young.length || table[i + 1][j] >= table[i][j + 1]))
+			found.push(["gone", old[i++]]);
 		else found.push(["came", young[j++]]);
 	}
 	return found;

@@ -7,13 +7,15 @@
 
 const TEXTS = ["text", "input_text", "output_text"];
 const FILES = ["image", "image_url", "input_image", "document", "file", "input_file", "audio"];
-const ROLES = /** @type {Record<string, string>} */ ({ model: "assistant", developer: "system", function: "tool", human: "user", ai: "assistant" });
+const ROLES = /** @type {Record<string, string>} */ ({ model: "assistant", developer: "system", function: "tool",
+	human: "user", ai: "assistant" });
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const listed = (value) => (Array.isArray(value) ? value : []);
 function plain(value) {
 	if (typeof value === "string") return value;
-	const only = Array.isArray(value) && value.length === 1 && isObject(value[0]) ? value[0].text ?? value[0].json : undefined;
+	const only = Array.isArray(value) && value.length === 1 && isObject(value[0]) ? value[0].text ?? value[0].json
+		: undefined;
 	return only === undefined ? JSON.stringify(value) ?? "" : plain(only);
 }
 
@@ -33,7 +35,8 @@ export function view(message) {
 function spoken(message) {
 	let role = message.role ?? message.type;
 	let inner = message;
-	if (!("role" in message) && "type" in message) inner = [message.data, message.kwargs, message.message].find(isObject) ?? message;
+	if (!("role" in message) && "type" in message)
+		inner = [message.data, message.kwargs, message.message].find(isObject) ?? message;
 	if (isObject(inner.content) && Array.isArray(inner.content.parts)) {
 		role = message.author === "user" ? "user" : "assistant"; // an event of ADK
 		inner = inner.content;
@@ -53,7 +56,8 @@ function textOf(message) {
 		else if (isObject(block)) {
 			const kind = String(block.type ?? "text");
 			if (TEXTS.includes(kind) && typeof block.text === "string" && !block.thought) said.push(block.text);
-			else if (FILES.includes(kind) || block.image || block.inline_data || block.file_data) said.push(`[${FILES.includes(kind) ? kind : "file"}]`);
+			else if (FILES.includes(kind) || block.image || block.inline_data || block.file_data)
+				said.push(`[${FILES.includes(kind) ? kind : "file"}]`);
 		}
 	}
 	return said.join("\n");
@@ -75,7 +79,8 @@ function callsOf(message) {
 		const part = block.functionCall ?? block.function_call;
 		if (isObject(block.toolUse)) found.push(call(block.toolUse, block.toolUse.toolUseId, "input"));
 		else if (kind.endsWith("tool_use")) found.push(call(block, block.id, "input"));
-		else if (kind.endsWith("_call") && "call_id" in block) found.push(call(block, block.call_id, "arguments", "input", "action"));
+		else if (kind.endsWith("_call") && "call_id" in block)
+			found.push(call(block, block.call_id, "arguments", "input", "action"));
 		else if (isObject(part)) found.push(call(part, part.id ?? part.name, "args", "arguments"));
 	}
 	return found;

@@ -44,7 +44,9 @@ export function useRead(read, deps, { every = 0 } = {}) {
  * @param {(after: string | undefined) => Promise<{items: any[], next: string | null}>} read @param {any[]} deps */
 export function useList(read, deps) {
 	const first = useRead(() => read(undefined), deps);
-	const [more, setMore] = useState({ of: /** @type {any} */ (null), items: /** @type {any[]} */ ([]), next: /** @type {string | null} */ (null) });
+	const [more, setMore] =
+		useState({ of: /** @type {any} */ (null), items: /** @type {any[]} */ ([]),
+			next: /** @type {string | null} */ (null) });
 	const mine = more.of === first.data ? more : { items: [], next: first.data?.next ?? null };
 	const [failed, setFailed] = useState(/** @type {any} */ (null));
 	const onMore = async () => {
@@ -103,13 +105,16 @@ export function Long({ text, most = 900 }) {
 export const Fold = ({ summary, children, open, class: name = "" }) =>
 	html`<details class=${`fold ${name}`} open=${open}><summary>${summary}</summary>${children}</details>`;
 
-export const Json = ({ value }) => html`<pre class="json" tabindex="0">${typeof value === "string" ? value : JSON.stringify(value, null, 2)}</pre>`;
+export const Json = ({ value }) =>
+	html`<pre class="json" tabindex="0">${typeof value === "string" ? value : JSON.stringify(value, null, 2)}</pre>`;
 
 /** What to type. */
 export const Code = ({ children }) => html`<pre class="json" tabindex="0">${children}</pre>`;
 
 export const Facts = ({ items }) =>
-	html`<dl class="facts">${items.filter(([, value]) => value !== undefined).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
+	html`<dl class="facts">
+		${items.filter(([, value]) => value !== undefined)
+			.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`;
 
 // --- states -------------------------------------------------------------------------------
 
@@ -126,7 +131,8 @@ export function Failure({ error }) {
 /** What would be here, and how to make it appear. */
 export const Empty = ({ title, children }) => html`<div class="empty"><h2>${title}</h2>${children}</div>`;
 
-export const Loading = () => html`<div class="loading" aria-busy="true"><i></i><i></i><i></i><span class="hidden">Reading…</span></div>`;
+export const Loading = () =>
+	html`<div class="loading" aria-busy="true"><i></i><i></i><i></i><span class="hidden">Reading…</span></div>`;
 
 /** What was read, or why not, or that it is being read.
  * @param {{of: {data?: any, error?: any, loading: boolean}, children: (data: any) => any}} props */
@@ -140,7 +146,8 @@ export function Read({ of, children }) {
 /** What it is called, its class, and what it shows of a row. @typedef {[string, string, (row: any) => any]} Column */
 
 /** Rows; on a narrow screen each becomes a small card.
- * @param {{label: string, columns: Column[], rows: any[], id: (row: any) => string, chosen?: Set<string>, onChoose?: (ids: Set<string>) => void}} props */
+ * @param {{label: string, columns: Column[], rows: any[], id: (row: any) => string, chosen?: Set<string>,
+ *   onChoose?: (ids: Set<string>) => void}} props */
 export function Table({ label, columns, rows, id, chosen, onChoose }) {
 	const choose = (one) => {
 		const next = new Set(chosen);
@@ -150,11 +157,17 @@ export function Table({ label, columns, rows, id, chosen, onChoose }) {
 	const all = chosen && rows.length > 0 && rows.every((row) => chosen.has(id(row)));
 	return html`<table class="rows" aria-label=${label}>
 		<thead><tr>
-			${chosen && html`<th class="check"><input type="checkbox" aria-label="Choose all" checked=${all} onChange=${() => onChoose?.(all ? new Set() : new Set(rows.map(id)))} /></th>`}
+			${chosen &&
+				html`<th class="check">
+					<input type="checkbox" aria-label="Choose all" checked=${all}
+						onChange=${() => onChoose?.(all ? new Set() : new Set(rows.map(id)))} /></th>`}
 			${columns.map(([head, name]) => html`<th class=${name} scope="col">${head}</th>`)}
 		</tr></thead>
 		<tbody>${rows.map((row) => html`<tr key=${id(row)} class=${chosen?.has(id(row)) ? "chosen" : ""}>
-			${chosen && html`<td class="check"><input type="checkbox" aria-label=${`Choose ${id(row)}`} checked=${chosen.has(id(row))} onChange=${() => choose(id(row))} /></td>`}
+			${chosen &&
+				html`<td class="check">
+					<input type="checkbox" aria-label=${`Choose ${id(row)}`} checked=${chosen.has(id(row))}
+						onChange=${() => choose(id(row))} /></td>`}
 			${columns.map(([head, name, cell]) => html`<td class=${name} data-head=${head}>${cell(row)}</td>`)}
 		</tr>`)}</tbody>
 	</table>`;
@@ -165,13 +178,17 @@ export function Listing({ list, empty, children }) {
 	if (list.items === undefined) return list.error ? html`<${Failure} error=${list.error} />` : html`<${Loading} />`;
 	return html`${list.error && html`<${Failure} error=${list.error} />`}
 		${list.items.length ? children(list.items) : empty}
-		${list.items.length > 0 && list.next && html`<p class="more"><button onClick=${list.onMore}>Show more</button> <span class="faint">${list.items.length.toLocaleString("en")} so far</span></p>`}`;
+		${list.items.length > 0 && list.next &&
+			html`<p class="more">
+				<button onClick=${list.onMore}>Show more</button> <span class="faint">
+					${list.items.length.toLocaleString("en")} so far</span></p>`}`;
 }
 
 /** Choices next to each other. */
 export const Choice = ({ label, value, options, onChange }) =>
 	html`<div class="choice" role="group" aria-label=${label}>
-		${options.map(([key, text]) => html`<button aria-pressed=${key === value} onClick=${() => onChange(key)}>${text}</button>`)}
+		${options.map(([key, text]) =>
+			html`<button aria-pressed=${key === value} onClick=${() => onChange(key)}>${text}</button>`)}
 	</div>`;
 
 /** A filter that is a word. */
@@ -190,9 +207,13 @@ export const theUser = ["User", "", (row) => row.user && html`<a href=${to(["use
 // --- acting -------------------------------------------------------------------------------
 
 /** A button that asks before it acts; `typed` must be typed first, `fields` are filled in.
- * @param {{label: string, title: string, children?: any, act: (given: Record<string, string>) => Promise<any>, done?: (result: any) => any, typed?: string, typedWhat?: string,
- *   fields?: {name: string, label: string, value?: string, long?: boolean, required?: boolean, options?: string[]}[], danger?: boolean, disabled?: boolean, small?: boolean, needs?: string}} props */
-export function Act({ label, title, children, act, done, typed, typedWhat, fields = [], danger, disabled, small, needs = "operate" }) {
+ * @param {{label: string, title: string, children?: any, done?: (result: any) => any,
+ *   act: (given: Record<string, string>) => Promise<any>, typed?: string, typedWhat?: string,
+ *   fields?: {name: string, label: string, value?: string, long?: boolean, required?: boolean,
+ *     options?: string[]}[],
+ *   danger?: boolean, disabled?: boolean, small?: boolean, needs?: string}} props */
+export function Act({ label, title, children, act, done, typed, typedWhat, fields = [], danger, disabled, small,
+	needs = "operate" }) {
 	const dialog = useRef(/** @type {HTMLDialogElement | null} */ (null));
 	const acted = useRef(false);
 	const [state, setState] = useState(/** @type {{busy?: boolean, error?: any, result?: any}} */ ({}));
@@ -220,23 +241,32 @@ export function Act({ label, title, children, act, done, typed, typedWhat, field
 			setState({ error });
 		}
 	};
-	return html`<button class=${`${danger ? "danger" : ""} ${small ? "small" : ""}`} disabled=${disabled || lacks(needs) !== ""} title=${lacks(needs) || undefined} onClick=${open}>${label}</button>
+	return html`<button class=${`${danger ? "danger" : ""} ${small ? "small" : ""}`}
+		disabled=${disabled || lacks(needs) !== ""} title=${lacks(needs) || undefined} onClick=${open}>${label}</button>
 		<dialog ref=${dialog} aria-label=${title} onClose=${closed}>
 			<form onSubmit=${submit}>
 				<h2>${title}</h2>
 				${state.result ? html`<div class="result">${state.result}</div>` : html`
 					<div class="about">${children}</div>
 					${fields.map((field) => html`<label class="field"><span>${field.label}</span>
-						${field.options ? html`<select name=${field.name}>${field.options.map((one) => html`<option>${one}</option>`)}</select>` : field.long
-							? html`<textarea name=${field.name} rows="8" required=${field.required} spellcheck="false">${field.value ?? ""}</textarea>`
-							: html`<input name=${field.name} value=${field.value ?? ""} required=${field.required} autocomplete="off" spellcheck="false" />`}
+						${field.options
+							? html`<select name=${field.name}>${field.options.map((one) => html`<option>${one}</option>`)}</select>`
+							: field.long
+							? html`<textarea name=${field.name} rows="8" required=${field.required} spellcheck="false">${field.value ?? ""}
+								</textarea>`
+							: html`<input name=${field.name} value=${field.value ?? ""} required=${field.required} autocomplete="off"
+								spellcheck="false" />`}
 					</label>`)}
-					${typed !== undefined && html`<label class="field"><span>Type ${typedWhat ?? ""} <b class="mono">${typed}</b> to continue</span>
-						<input name="typed" value=${word} autocomplete="off" spellcheck="false" onInput=${(event) => setWord(event.target.value)} /></label>`}
+					${typed !== undefined &&
+						html`<label class="field"><span>Type ${typedWhat ?? ""} <b class="mono">${typed}</b> to continue</span>
+						<input name="typed" value=${word} autocomplete="off" spellcheck="false"
+							onInput=${(event) => setWord(event.target.value)} /></label>`}
 					${state.error && html`<${Failure} error=${state.error} />`}`}
 				<div class="buttons">
 					<button type="button" onClick=${close}>${state.result ? "Close" : "Leave it"}</button>
-					${!state.result && html`<button type="submit" class=${danger ? "danger full" : "full"} disabled=${state.busy || (typed !== undefined && word !== typed)}>${state.busy ? "Working…" : label}</button>`}
+					${!state.result &&
+						html`<button type="submit" class=${danger ? "danger full" : "full"}
+							disabled=${state.busy || (typed !== undefined && word !== typed)}>${state.busy ? "Working…" : label}</button>`}
 				</div>
 			</form>
 		</dialog>`;
@@ -265,7 +295,8 @@ export const Told = ({ done, failed }) => html`<p>${done} done${failed.length ? 
 
 /** The same for a terminal. @param {string} path @param {Record<string, any>} [query] */
 export function curl(path, query) {
-	const given = session.namespace ? ` -H ${quoted(`stateward-namespace: ${encodeURIComponent(session.namespace)}`)}` : "";
+	const given = session.namespace
+		? ` -H ${quoted(`stateward-namespace: ${encodeURIComponent(session.namespace)}`)}` : "";
 	return `curl -H "authorization: Bearer $STATEWARD_KEY"${given} ${quoted(address(path, query).href)}`;
 }
 
@@ -283,7 +314,10 @@ function Copy({ lines }) {
 		setTimeout(() => setCopied(-1), 1500);
 	};
 	return html`<footer class="copy" aria-label="The same in a terminal">
-		${lines.map((text, at) => html`<div><code>${text}</code><button class="small" aria-label=${`Copy: ${text}`} onClick=${() => copy(at)}>${copied === at ? "Copied" : "Copy"}</button></div>`)}
+		${lines.map((text, at) =>
+			html`<div><code>${text}</code>
+				<button class="small" aria-label=${`Copy: ${text}`} onClick=${() => copy(at)}>${copied === at ? "Copied" : "Copy"}
+				</button></div>`)}
 	</footer>`;
 }
 

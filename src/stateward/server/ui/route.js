@@ -22,7 +22,9 @@ function unquoted(text) {
  * @param {(string | number)[]} path @param {Record<string, any>} [query] */
 export function to(path, query = {}) {
 	const all = { in: here().query.in, ...query };
-	const asked = new URLSearchParams(Object.entries(all).filter(([, value]) => value !== undefined && value !== null && value !== ""));
+	const asked =
+		new URLSearchParams(Object.entries(all).filter(([, value]) => value !== undefined && value !== null &&
+			value !== ""));
 	return `#/${path.map((name) => encodeURIComponent(name)).join("/")}${asked.size ? `?${asked}` : ""}`;
 }
 

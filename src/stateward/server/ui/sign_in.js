@@ -31,8 +31,11 @@ export function SignIn({ refused }) {
 	};
 	return html`<main class="sign-in"><form onSubmit=${enter}>
 		<h1><img src=${new URL("mark.svg", import.meta.url).href} alt="" width="28" height="28" /> Stateward</h1>
-		${error ? html`<${Failure} error=${error} />` : refused && html`<div class="note warn" role="status"><strong>The key is no longer in force</strong><p>It was revoked, or has expired. Sign in with another one.</p></div>`}
-		<label class="field"><span>Key</span><input name="key" type="password" required autocomplete="off" autofocus placeholder="sw.…" /></label>
+		${error ? html`<${Failure} error=${error} />`
+			: refused && html`<div class="note warn" role="status"><strong>The key is no longer in force</strong>
+				<p>It was revoked, or has expired. Sign in with another one.</p></div>`}
+		<label class="field"><span>Key</span>
+			<input name="key" type="password" required autocomplete="off" autofocus placeholder="sw.…" /></label>
 		<button class="full" disabled=${busy}>${busy ? "Asking…" : "Sign in"}</button>
 		<p class="faint">It stays in this tab until you close it. One that may look and act:</p>
 		<${Code}>stateward key create "$STATEWARD_URL" --scope operate<//>

@@ -72,24 +72,44 @@ export function Thread({ path: [, id], query }) {
 		await answer(at`threads/${id}`, { method: "DELETE" });
 		go(["threads"]);
 	};
-	const actions = info && html`<span class=${live ? "live on" : "live"} role="status">${live ? "live" : "not connected"}</span>
-		<${Act} needs="write" label="Rename" title="Give it a title" act=${rename} fields=${[{ name: "title", label: "Title (empty: none)", value: info.title ?? "" }]} />
-		<${Act} needs="write" label=${info.archived ? "Unarchive" : "Archive"} title=${info.archived ? "Show it in lists again" : "Keep it, and leave it out of lists"} act=${() => post(at`threads/${id}/${info.archived ? "unarchive" : "archive"}`)} />
-		<${Act} needs="write" label="Fork" title="Begin another conversation with what this one holds" act=${fork} fields=${[{ name: "to", label: "Id of the new conversation", value: `${id}-fork`, required: true }, { name: "at", label: "Up to which message (empty: all)", value: query.at ?? "" }]}><p>This one stays as it is.</p><//>
-		<${Act} needs="write" danger label="Delete" title="Delete this conversation" typed=${id} typedWhat="its id" act=${remove}><p>It is removed permanently, for all users.</p><//>`;
-	return html`<${Page} title=${info?.title ?? id} name=${`Thread ${info?.title ?? id}`} lead=${info?.title && html`<span class="mono">${id}</span>`} actions=${actions}
-		copy=${[curl(at`threads/${id}/messages`), command("thread", "show", "$STATEWARD_URL", id), ...(chosen ? [command("why", "$STATEWARD_URL", id, String(chosen))] : [])]}>
+	const actions = info &&
+		html`<span class=${live ? "live on" : "live"} role="status">${live ? "live" : "not connected"}</span>
+		<${Act} needs="write" label="Rename" title="Give it a title" act=${rename}
+			fields=${[{ name: "title", label: "Title (empty: none)", value: info.title ?? "" }]} />
+		<${Act} needs="write" label=${info.archived ? "Unarchive" : "Archive"}
+			title=${info.archived ? "Show it in lists again" : "Keep it, and leave it out of lists"}
+			act=${() => post(at`threads/${id}/${info.archived ? "unarchive" : "archive"}`)} />
+		<${Act} needs="write" label="Fork" title="Begin another conversation with what this one holds" act=${fork}
+			fields=${[{ name: "to", label: "Id of the new conversation", value: `${id}-fork`, required: true },
+				{ name: "at", label: "Up to which message (empty: all)", value: query.at ?? "" }]}>
+			<p>This one stays as it is.</p><//>
+		<${Act} needs="write" danger label="Delete" title="Delete this conversation" typed=${id} typedWhat="its id"
+			act=${remove}><p>It is removed permanently, for all users.</p><//>`;
+	return html`<${Page} title=${info?.title ?? id} name=${`Thread ${info?.title ?? id}`}
+		lead=${info?.title && html`<span class="mono">${id}</span>`} actions=${actions}
+		copy=${[curl(at`threads/${id}/messages`), command("thread", "show", "$STATEWARD_URL", id),
+			...(chosen ? [command("why", "$STATEWARD_URL", id, String(chosen))] : [])]}>
 		${error && (error.status === 404
-			? html`<${Empty} title="There is no such conversation"><p>It may have been deleted or erased, have expired, or live in another namespace. <a href=${to(["find"], { q: id })}>Find</a> looks for everything of that name.</p><//>`
+			? html`<${Empty} title="There is no such conversation">
+				<p>It may have been deleted or erased, have expired, or live in another
+					namespace. <a href=${to(["find"], { q: id })}>Find</a> looks for everything of that name.</p><//>`
 			: html`<${Failure} error=${error} />`)}
 		${info && html`<div class="panel"><${Facts} items=${[
 			["User", info.user ? html`<a href=${to(["users", info.user])}>${info.user}</a>` : undefined],
-			["Messages", number(info.messages)], ["Begun", html`<${Time} at=${info.created_at} />`], ["Last touched", html`<${Time} at=${info.updated_at} />`],
+			["Messages", number(info.messages)], ["Begun", html`<${Time} at=${info.created_at} />`],
+				["Last touched", html`<${Time} at=${info.updated_at} />`],
 			["Expires", info.expires_at ? html`<${Time} at=${info.expires_at} />` : undefined],
-			["Labels", Object.keys(info.labels).length ? Object.entries(info.labels).map(([name, value]) => html`<span class="label">${name}=${value}</span>`) : undefined],
+			["Labels", Object.keys(info.labels).length
+				? Object.entries(info.labels).map(([name, value]) => html`<span class="label">${name}=${value}</span>`)
+				: undefined],
 			["In hand", leader ?? undefined],
-			["Forked from", origin ? html`<a href=${to(["threads", origin.thread], { at: origin.version })}>${origin.thread}</a> at #${origin.version}` : undefined],
-			["Branches", forks.length ? forks.map((one) => html`<div><a href=${to(["threads", one.id])}>${one.id}</a> <span class="faint">from #${one.version}</span></div>`) : undefined],
+			["Forked from", origin
+				? html`<a href=${to(["threads", origin.thread], { at: origin.version })}>${origin.thread}</a> at
+					#${origin.version}` : undefined],
+			["Branches", forks.length
+				? forks.map((one) =>
+					html`<div><a href=${to(["threads", one.id])}>${one.id}</a> <span class="faint">from #${one.version}</span></div>`)
+				: undefined],
 			["Variables", Object.keys(vars).length ? html`<${Json} value=${vars} />` : undefined],
 		]} /></div>`}
 		<div class=${chosen ? "talk beside" : "talk"}>
@@ -98,7 +118,9 @@ export function Thread({ path: [, id], query }) {
 				${entries && html`<${Transcript} entries=${entries} marks=${marks} chosen=${chosen} onChoose=${choose} />`}
 				${loading && html`<${Loading} />`}
 			</div>
-			${chosen && entries && html`<${Knew} key=${chosen} thread=${id} version=${chosen} entry=${entries?.find((one) => one.version === chosen)} onClose=${() => refine({ at: "" })} />`}
+			${chosen && entries &&
+				html`<${Knew} key=${chosen} thread=${id} version=${chosen} entry=${entries?.find((one) => one.version === chosen)}
+					onClose=${() => refine({ at: "" })} />`}
 		</div>
 	<//>`;
 }

@@ -21,12 +21,15 @@ export function ago(at, now) {
 	return seconds > 0 ? `${span(seconds)} ago` : `in ${span(seconds)}`;
 }
 
-export const clock = (at) => new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
+export const clock = (at) => new Date(at).toLocaleTimeString([],
+	{ hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });
 
-export const day = (at) => new Date(at).toLocaleDateString([], { weekday: "short", year: "numeric", month: "short", day: "numeric" });
+export const day = (at) => new Date(at).toLocaleDateString([],
+	{ weekday: "short", year: "numeric", month: "short", day: "numeric" });
 
 /** In the reader's own time zone, and as it is stored. @param {string} at */
-export const exact = (at) => `${new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "long", hourCycle: "h23" })}\n${at}`;
+export const exact = (at) =>
+	`${new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "long", hourCycle: "h23" })}\n${at}`;
 
 export const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en"));
 
@@ -46,7 +49,8 @@ export function bytes(value) {
 export function millis(seconds) {
 	if (seconds === null || seconds === undefined) return "–";
 	const ms = seconds * 1000;
-	return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s` : `${ms.toLocaleString("en", { maximumFractionDigits: ms < 10 ? 1 : 0 })} ms`;
+	return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s`
+		: `${ms.toLocaleString("en", { maximumFractionDigits: ms < 10 ? 1 : 0 })} ms`;
 }
 
 /** One line of a value. @param {any} value */

@@ -1,0 +1,76 @@
+"""Requests and replies as ASGI carries them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from typing import Any
+from urllib.parse import quote
+
+from stateward.server.problems import Refusal
+from stateward.server.reply import Reply
+
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class HungUp(Exception):
+    """The client closed the connection before its request was complete: nothing was done."""
+
+
+async def hung_up(receive: Receive) -> None:
+    """Wait until the client closes the connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def read_body(
+    headers: Mapping[bytes, bytes], receive: Receive, largest: int, seconds: float
+) -> bytes:
+    """Return the whole body of a request; raises a refusal if it is too large or too slow."""
+    too_large = Refusal(413, f"the body has more than {largest:,} bytes", connection="close")
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > largest:
+        raise too_large
+    parts: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise HungUp
+                parts.append(message.get("body", b""))
+                size += len(parts[-1])
+                if size > largest:
+                    raise too_large
+                if not message.get("more_body", False):
+                    return b"".join(parts)
+    except TimeoutError as error:
+        late = f"the body did not arrive within {seconds:g} seconds"
+        raise Refusal(408, late, connection="close") from error
+
+
+async def send_whole(reply: Reply, send: Send) -> None:
+    """Send a reply that is no stream."""
+    data, kind = reply.body
+    headers = [(b"content-length", str(len(data)).encode())]
+    if data:
+        headers.append((b"content-type", kind.encode()))
+    headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
+    await send({"type": "http.response.body", "body": data})
+
+
+def below_root(scope: Message) -> str:
+    """Return the path of a request below the path at which the application is mounted."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+def segments(scope: Message) -> list[bytes]:
+    """Return the segments of the path below the root, as sent: a quoted slash is part of a name."""
+    raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode()
+    below = scope.get("root_path", "").count("/") + 1
+    return [b"", *raw.partition(b"?")[0].split(b"/")[below:]]
