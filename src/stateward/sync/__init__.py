@@ -67,7 +67,6 @@ from stateward.records import (
     Branch,
     Change,
     Concern,
-    Context,
     Cursor,
     Document,
     DocumentVersion,
@@ -93,11 +92,11 @@ from stateward.records import (
     Summary,
     TaskInfo,
     ThreadInfo,
-    ThreadListener,
-    Window,
     WorkflowInfo,
 )
 from stateward.state.past import Keep
+from stateward.state.thread_listener import ThreadListener
+from stateward.state.window_record import Context, Window
 from stateward.state.work import idempotency_key
 from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.locks import Lock

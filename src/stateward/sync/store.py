@@ -4,28 +4,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, TypeVarTuple, overload
+from typing import TYPE_CHECKING, Any, Self
 
-from stateward.codec import (
-    Limits,
-    Retention,
-    check_count,
-    check_id,
-    check_span,
-    check_ttl,
-    seconds,
-)
-from stateward.context.compaction import Compaction
-from stateward.context.tokens import Count
-from stateward.context.window import Bounds, Oversized
+from stateward.codec import THIRTY_DAYS, Limits, Retention, check_count, check_span, seconds
 from stateward.engine import Description, SyncEngine
 from stateward.errors import InvalidInput
-from stateward.kinds import LEADER, LOCK, THREAD, WORKFLOW
 from stateward.layers.cache_memory import Cache
 from stateward.layers.outage.spill import Spill, chosen_spill
 from stateward.layers.policy import Policy
@@ -35,65 +23,25 @@ from stateward.observe.counters import Counters
 from stateward.observe.metrics import Metrics
 from stateward.observe.workers import chosen_folder
 from stateward.ops import Swept
-from stateward.options import (
-    THIRTY_DAYS,
-    UNSAID,
-    Options,
-    Unsaid,
-    Whose,
-    owner_of,
-    section_urls,
-)
-from stateward.records import (
-    Context,
-    Cursor,
-    EffectInfo,
-    EntityChange,
-    Health,
-    Knowledge,
-    OpenQuestion,
-    Redact,
-    ReplicaInfo,
-    ScheduleInfo,
-    Shaper,
-    Signals,
-    TaskInfo,
-    ThreadInfo,
-    ThreadListener,
-    WorkflowInfo,
-)
-from stateward.state.about import Labels
+from stateward.options import Options, section_urls
+from stateward.records import Health, Redact, ReplicaInfo, Shaper, Signals
 from stateward.state.past import KEEP, Keep
-from stateward.state.task_record import TaskOptions
+from stateward.state.thread_listener import ThreadListener
 from stateward.sync.layers.stack import Stack
 from stateward.sync.state.context import read_context
-from stateward.sync.state.handle import Handle
 from stateward.sync.state.layered import Layered
-from stateward.sync.state.locks import RETAIN, Lock
 from stateward.sync.state.scope import Scope
-from stateward.sync.state.task_run import TaskRun
-from stateward.sync.state.threads import Thread, list_threads
-from stateward.sync.state.users import Shared, User
+from stateward.sync.state.store_contents import StoreContents
+from stateward.sync.state.store_work import StoreWork
 from stateward.volumes.names import Replicas, check_replicas
 from stateward.world import World
 
 # What a conversation does not need is imported by the method that does: half of all modules.
 if TYPE_CHECKING:
     from stateward.engines.url import Credentials
-    from stateward.state.run_record import Machine
     from stateward.sync.state.audits import Audits
-    from stateward.sync.state.effects import Effect
     from stateward.sync.state.heartbeats import Heartbeats
-    from stateward.sync.state.journals import Journal
     from stateward.sync.state.operations_log import OperationsLog
-    from stateward.sync.state.recent import Order
-    from stateward.sync.state.schedules import Schedule
-    from stateward.sync.state.tasks import Task
-    from stateward.sync.state.workflows import Workflow
-
-P = ParamSpec("P")
-R = TypeVar("R")
-Ts = TypeVarTuple("Ts")
 
 
 def open(
@@ -149,6 +97,19 @@ def open(
 
     Raises `InvalidInput` for a wrong URL or option.
     """
+    return _open(**locals())
+
+
+def _open(
+    url: str | None,
+    threads: str | None,
+    users: str | None,
+    workflows: str | None,
+    credentials: Credentials | Mapping[str, Credentials] | None,
+    world: World | None,
+    **options: Any,
+) -> Store:
+    """Make the engines that the URLs name, one for equal URLs, and a store over them."""
     from stateward.engines.registry import create_sync_engine
 
     world = world or World()
@@ -167,25 +128,11 @@ def open(
         users=sections["users"],
         identity=identities,
         world=world,
-        namespace=namespace,
-        retain=retain,
-        policy=policy,
-        limits=limits,
-        replica=replica,
-        replicas=replicas,
-        cache=cache,
-        alarm=alarm,
-        spill=spill,
-        redact=redact,
-        listener=listener,
-        shape=shape,
-        keep=keep,
-        metrics=metrics,
-        heartbeat=heartbeat,
+        **options,
     )
 
 
-class Store:
+class Store(StoreContents, StoreWork):
     """Conversations, users, shared documents and work, over one engine or several."""
 
     def __init__(
@@ -198,69 +145,78 @@ class Store:
         world: World | None = None,
         **options: Any,
     ) -> None:
-        """Over engines of one's own. `options` are those of `open`.
+        """Make a store over engines of one's own. `options` are those of `open`.
 
-        `identity` names the store an engine stands for, so that what an earlier process kept
-        locally for it is found again.
+        `identity` names the store an engine stands for, so that what an earlier process spilled
+        locally for it is read again.
         """
-        given = Options(**options)
+        chosen = Options(**options)
         world = world or World()
-        self._retain = seconds(given.retain)
-        self.collector = Collector(world, chosen_folder(given.metrics))
+        self._retain = seconds(chosen.retain)
+        self.collector = Collector(world, chosen_folder(chosen.metrics))
         self._counters = Counters()
-        replicas = check_replicas(given.replica, given.replicas)
-        spill = chosen_spill(given.spill)
-        alarms = Alarms(chosen_alarm(given.alarm), self._counters)
-
-        def scope_over(each: SyncEngine) -> Scope:
-            stack = Stack(
-                each,
-                given.policy or Policy(),
-                world,
-                namespace=given.namespace,
-                identity=identity.get(each) if isinstance(identity, Mapping) else identity,
-                replica=given.replica,
-                replicas=replicas,
-                spill=spill,
-                alarms=alarms,
-                counters=self._counters,
-                cache=given.cache,
-                collector=self.collector if given.metrics else None,
-            )
-            return Scope(
-                given.namespace,
-                stack,
-                world=world,
-                limits=given.limits or Limits(),
-                redact=given.redact,
-                listener=given.listener,
-                shaper=given.shape,
-                keep=Keep.of(given.keep),
-            )
-
         sections = {
             "threads": engine if threads is None else threads,
             "users": engine if users is None else users,
             "workflows": engine,
         }
-        if given.listener is not None and given.listener.shape is None:
-            given.listener.shape = given.shape
-        scopes = {each: scope_over(each) for each in dict.fromkeys(sections.values())}
+        scopes = self._scopes_over(dict.fromkeys(sections.values()), identity, chosen, world)
+        if chosen.listener is not None and chosen.listener.shape is None:
+            chosen.listener.shape = chosen.shape
         self._lay_out(Layered({name: scopes[each] for name, each in sections.items()}))
-        self._home = self._scope  # of the store itself, whatever the tenant
+        self._home = self._scope  # of the store itself, in whatever namespace it is used
         self._heartbeats: Heartbeats | None = None
-        if given.heartbeat:
+        if chosen.heartbeat:
             from stateward.sync.state.heartbeats import Heartbeats
 
             self._heartbeats = Heartbeats(
-                self._home, self._layered.stacks, given.heartbeat, self.collector
+                self._home, self._layered.stacks, chosen.heartbeat, self.collector
             )
         self._is_within = False
-        if given.replica is not None and all(s.stack.replica is None for s in scopes.values()):
+
+    def _scopes_over(
+        self,
+        engines: Iterable[SyncEngine],
+        identity: str | Mapping[SyncEngine, str] | None,
+        chosen: Options,
+        world: World,
+    ) -> dict[SyncEngine, Scope]:
+        """Make the layers over each engine, and the scope over these."""
+        replicas = check_replicas(chosen.replica, chosen.replicas)
+        spill = chosen_spill(chosen.spill)
+        alarms = Alarms(chosen_alarm(chosen.alarm), self._counters)
+        scopes: dict[SyncEngine, Scope] = {}
+        for engine in engines:
+            stack = Stack(
+                engine,
+                chosen.policy or Policy(),
+                world,
+                namespace=chosen.namespace,
+                identity=identity.get(engine) if isinstance(identity, Mapping) else identity,
+                replica=chosen.replica,
+                replicas=replicas,
+                spill=spill,
+                alarms=alarms,
+                counters=self._counters,
+                cache=chosen.cache,
+                collector=self.collector if chosen.metrics else None,
+            )
+            scopes[engine] = Scope(
+                chosen.namespace,
+                stack,
+                world=world,
+                limits=chosen.limits or Limits(),
+                redact=chosen.redact,
+                listener=chosen.listener,
+                shaper=chosen.shape,
+                keep=Keep.of(chosen.keep),
+            )
+        if chosen.replica is not None and all(s.stack.replica is None for s in scopes.values()):
             raise InvalidInput(
                 "replica= divides what lies on each replica's own volume, but every URL here names "
                 "a server that all replicas reach: leave replica= and replicas= out"
             )
+        return scopes
 
     def _lay_out(self, layered: Layered) -> None:
         self._layered = layered
@@ -326,473 +282,6 @@ class Store:
         """How long a conversation is kept by default, in seconds; None: for ever."""
         return self._retain
 
-    # --- state ----------------------------------------------------------------------
-
-    def thread(
-        self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
-    ) -> Thread:
-        """Return a handle on a conversation.
-
-        With `user`, it is created with that owner, and access to another user's raises
-        `NotYoursError`. With `user=None`, it is created without an owner, and access to a user's
-        raises. If `user` is left out, the owner is not checked, for code that serves no user. The
-        same holds for every method with `user`.
-
-        `retain` is how long it is kept after its last message (None: for ever). The next append
-        sets it, even on an existing thread, unless it is pinned. By default the store's setting
-        applies.
-        """
-        if retain is UNSAID:
-            return Thread(self._threads, id, owner_of(user), self._retain)
-        return Thread(self._threads, id, owner_of(user), seconds(retain), sets_retain=True)
-
-    def threads(
-        self,
-        user: Whose = UNSAID,
-        *,
-        prefix: str = "",
-        reverse: bool = False,
-        labels: Labels | None = None,
-        archived: bool | None = False,
-        order: Order = "id",
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[ThreadInfo]:
-        """List the conversations of a user, those without an owner (None), or by default all.
-
-        Ordered by id, or with `order="recent"` most recently changed first: exact on each page of
-        `limit`, and to the minute across pages. A page is one round trip, however many there are.
-        `before` is the `cursor` of the last one shown, and continues after it. `labels` selects
-        those with all of these labels; others are read and skipped. Archived ones are left out,
-        unless `archived` is True (only those) or None (all).
-        """
-        for info in list_threads(
-            self._threads, owner_of(user), prefix, reverse, labels, archived, order, before, limit
-        ):
-            yield info
-
-    def user(self, id: str) -> User:
-        """Return a handle on a user's documents."""
-        return User(self._users, id, self._layered.scopes)
-
-    def users(self) -> Iterator[str]:
-        """List the ids of all users who own anything here: documents, conversations, tasks …"""
-        from stateward.sync.state.tallies import list_owners
-
-        for user in list_owners(self._layered.scopes):
-            yield user
-
-    def counts(self, user: Whose = UNSAID) -> dict[str, int]:
-        """Count threads, workflows, tasks … by kind: of a user, without an owner (None), or all.
-
-        What has expired counts until it is swept.
-        """
-        from stateward.sync.state.tallies import count_kinds
-
-        return count_kinds(self._layered.scopes, owner_of(user))
-
-    def shared(self, id: str, user: Whose = UNSAID) -> Shared:
-        """Return a handle on documents that agents share.
-
-        With `user` they are created with that owner, and exported and erased with the user.
-        """
-        return Shared(self._scope, id, owner_of(user))
-
-    # --- coordination ---------------------------------------------------------------
-
-    def lock(
-        self, name: str, *, ttl: float = 30.0, wait: float | None = None, on: Thread | None = None
-    ) -> Lock:
-        """Return a lock across replicas: `with store.lock("inventory") as lease`.
-
-        Waits up to `wait` seconds (None: as long as it takes; 0: not at all), then raises
-        `LeaseHeld`. The lease is renewed while the block runs; if it is lost, the block is
-        cancelled and `LeaseLost` is raised. With `on=thread` it is that thread's own lease,
-        whatever the name (as with `thread.lead`), and `thread.append(..., fence=lease)` is checked
-        together with the write.
-        """
-        if on is not None:
-            check_id(name, "the name of a lock")
-            return on.lead(ttl=ttl, wait=wait)
-        return self._lock(LOCK, name, ttl, wait)
-
-    def elect(self, name: str, *, ttl: float = 30.0, wait: float | None = None) -> Lock:
-        """Lead a name: the block runs in one replica at a time, the others wait to take over."""
-        return self._lock(LEADER, name, ttl, wait)
-
-    def _lock(self, kind: str, name: str, ttl: float, wait: float | None) -> Lock:
-        handle = Handle(self._scope, self._scope.entity(kind, name), retain=RETAIN)
-        return Lock(handle, ttl=ttl, wait=wait)
-
-    # Options beside the arguments of a function: no type says that of keyword arguments, so with
-    # options only positional ones are accepted by type checkers.
-    @overload
-    def once(
-        self,
-        id: str,
-        function: Callable[P, R],
-        *args: P.args,
-        **kwargs: P.kwargs,
-    ) -> R: ...
-
-    @overload
-    def once(
-        self,
-        id: str,
-        function: Callable[[*Ts], R],
-        *args: *Ts,
-        user: Whose = UNSAID,
-        ttl: float = 30.0,
-        wait: float | None = None,
-        attempts: int = 3,
-        at: datetime | float | None = None,
-        fingerprint: str | None = None,
-        retain: Retention = THIRTY_DAYS,
-    ) -> R: ...
-
-    def once(  # type: ignore[misc]  # a function may have arguments of these names
-        self,
-        id: str,
-        function: Callable[..., Any],
-        *args: Any,
-        user: Whose = UNSAID,
-        ttl: float = 30.0,
-        wait: float | None = None,
-        attempts: int = 3,
-        at: datetime | float | None = None,
-        fingerprint: str | None = None,
-        retain: Retention = THIRTY_DAYS,
-        **kwargs: Any,
-    ) -> Any:
-        """Return the result of `function(*args, **kwargs)`, computed once across replicas.
-
-        A completed task returns its stored result. If it runs elsewhere, this waits up to `wait`
-        seconds, then raises `LeaseHeld`. A failed task is retried by the next delivery, up to
-        `attempts` times, then raises `TaskFailed`; `Permanent` makes a failure final. The same id
-        with other arguments raises `KeyReusedError`; `fingerprint` replaces the arguments in that
-        comparison. With `at` in the future the task is only recorded, for `work` to run when it is
-        due, and None is returned; if it fails then, `work` retries it, up to `attempts` times in
-        total.
-        """
-        owner = owner_of(user)
-        options = TaskOptions(owner, ttl, wait, attempts, at, fingerprint, seconds(retain))
-        return TaskRun(self._scope, id, function, args, kwargs, options).run()
-
-    def task(self, id: str, user: Whose = UNSAID) -> Task:
-        """Return a handle on a recorded task, to inspect, retry or cancel it."""
-        from stateward.sync.state.tasks import Task
-
-        return Task(self._scope, id, owner_of(user))
-
-    def tasks(
-        self,
-        status: str | None = None,
-        *,
-        user: Whose = UNSAID,
-        order: Order = "id",
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[TaskInfo]:
-        """List tasks: all, or those pending, running, completed, failed or cancelled.
-
-        Ordered by id, or newest first; `order`, `before` and `limit` are those of `threads`.
-        """
-        from stateward.sync.state.tasks import list_tasks
-
-        owner = owner_of(user)
-        for info in list_tasks(self._scope, status, owner, order, before, limit):
-            yield info
-
-    def schedule(self, id: str, user: Whose = UNSAID) -> Schedule:
-        """Return a handle on recurring work: `declare` says when, and `work` runs each tick once.
-
-        With `user` its tasks and workflows belong to that user too.
-        """
-        from stateward.sync.state.schedules import Schedule
-
-        return Schedule(self._scope, id, owner_of(user))
-
-    def schedules(self, user: Whose = UNSAID) -> Iterator[ScheduleInfo]:
-        """List schedules by id, with their next tick and the outcome of the last one."""
-        from stateward.sync.state.schedules import list_schedules
-
-        for info in list_schedules(self._scope, owner_of(user)):
-            yield info
-
-    def effect(self, id: str) -> Effect:
-        """Return a handle on an effect by its id, as `effects` and `EffectUnknown` give it.
-
-        Use it to resolve an effect whose outcome is unknown. Effects are carried out by
-        `Thread.effect` and `Run.effect`.
-        """
-        from stateward.sync.state.effects import Effect
-
-        if str(id).startswith(f"{THREAD}/"):
-            return Effect(self._threads, id, self._retain)
-        return Effect(self._scope, id, None)
-
-    def effects(
-        self,
-        status: str | None = None,
-        *,
-        user: Whose = UNSAID,
-        thread: str | None = None,
-        workflow: str | None = None,
-        name: str | None = None,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[EffectInfo]:
-        """List effects: all, or those intended, done, failed or unknown.
-
-        Ordered by id; unknown ones oldest first. `thread` and `workflow` select those of one,
-        `name` those of one function. `after` is the `cursor` of the last one shown.
-        """
-        from stateward.sync.state.effects import list_effects
-
-        scopes = list(dict.fromkeys((self._threads, self._scope)))
-        whose = None
-        if thread is not None and workflow is not None:
-            raise InvalidInput("effects belong to a thread or to a workflow: name one of them")
-        if thread is not None:
-            scopes, whose = [self._threads], self._threads.entity(THREAD, thread)
-        elif workflow is not None:
-            scopes, whose = [self._scope], self._scope.entity(WORKFLOW, workflow)
-        for info in list_effects(scopes, status, owner_of(user), whose, name, after, limit):
-            yield info
-
-    def workflow(
-        self,
-        id: str,
-        *,
-        kind: str | None = None,
-        user: Whose = UNSAID,
-        input: Any = None,
-        machine: Machine | None = None,
-        ttl: float = 30.0,
-        wait: float | None = None,
-        retain: Retention = None,
-    ) -> Workflow:
-        """Return a durable workflow: `with` starts it, or continues where it stopped.
-
-        Leaving the block normally completes it. `StoreUnavailable`, `LeaseLost` and cancellation
-        leave it active for another replica; any other exception fails it. If another replica drives
-        it, entering waits up to `wait` seconds, then raises `LeaseHeld`. `retain`, set when it is
-        started, is how long it is kept after its end (None: for ever).
-        """
-        from stateward.sync.state.workflows import Workflow
-
-        return Workflow(
-            self._scope,
-            id,
-            kind=kind,
-            owner=owner_of(user),
-            input=input,
-            machine=machine,
-            ttl=ttl,
-            wait=wait,
-            retain=seconds(retain),
-        )
-
-    def workflows(
-        self,
-        *,
-        kind: str | None = None,
-        user: Whose = UNSAID,
-        status: str | None = None,
-        order: Order = "id",
-        before: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[WorkflowInfo]:
-        """List workflows: all, or those active, completed, failed or cancelled.
-
-        Ordered by id, or newest first; `order`, `before` and `limit` are those of `threads`.
-        """
-        from stateward.sync.state.workflows import list_workflows
-
-        for info in list_workflows(
-            self._scope,
-            kind=kind,
-            owner=owner_of(user),
-            status=status,
-            order=order,
-            before=before,
-            limit=limit,
-        ):
-            yield info
-
-    def waiting(
-        self,
-        signal: str | None = None,
-        *,
-        for_: str | None = None,
-        user: Whose = UNSAID,
-        after: str | None = None,
-        limit: int | None = None,
-    ) -> Iterator[OpenQuestion]:
-        """List the open questions of workflows, oldest first: `run.wait(…, ask=…, for_=…)`.
-
-        All, or by signal, by addressee, or of one user's workflows. A page is one round trip,
-        however many workflows there are; `after` is the id of the last question shown.
-        """
-        from stateward.sync.state.questions import open_questions
-
-        for question in open_questions(self._scope, signal, for_, owner_of(user), after, limit):
-            yield question
-
-    def answer(self, question: OpenQuestion | str, value: Any = None) -> bool:
-        """Answer a question, or the one with that id: `run.wait` returns the value.
-
-        The first answer counts. Returns False if the question is no longer open: it was answered,
-        it timed out, or it was withdrawn.
-        """
-        from stateward.sync.state.questions import answer
-
-        id_ = question.id if isinstance(question, OpenQuestion) else question
-        return answer(self._scope, id_, value)
-
-    def pause(self, kind: str) -> None:
-        """Stop workers from taking workflows of this kind, in all replicas.
-
-        Workflows that are being driven continue until they park or end.
-        """
-        from stateward.sync.state.pauses import pause
-
-        pause(self._scope, kind)
-
-    def resume(self, kind: str) -> None:
-        """Let workers take workflows of this kind again. Does nothing if it is not paused."""
-        from stateward.sync.state.pauses import resume
-
-        resume(self._scope, kind)
-
-    def paused(self) -> list[str]:
-        """List the kinds of workflows that are paused."""
-        from stateward.sync.state.pauses import paused
-
-        return paused(self._scope)
-
-    def work(
-        self,
-        handlers: Mapping[str, Callable[..., Any]],
-        *,
-        tasks: Mapping[str, Callable[..., Any]] | None = None,
-        poll: float = 1.0,
-        ttl: float = 30.0,
-        until: Callable[[], bool] | None = None,
-        concurrency: int = 1,
-    ) -> None:
-        """Drive workflows that are abandoned, signalled or due, and schedules, until cancelled.
-
-        `handlers` maps a kind to a function of the run; `tasks` maps a function's name to the
-        function, for tasks scheduled with `once(..., at=...)`. Up to `concurrency` of them are
-        driven concurrently, and none twice. If the store fails, the worker waits for it; what could
-        not be finished stays active for the next worker.
-        """
-        from stateward.sync.state.worker import Worker, work_side_by_side
-
-        ttl, poll = check_ttl(ttl), check_span(poll, "poll")
-        work_side_by_side(
-            lambda taken: Worker(
-                self._scope, handlers, tasks or {}, ttl=ttl, poll=poll, taken=taken
-            ),
-            concurrency,
-            until or (lambda: False),
-        )
-
-    def journal(
-        self, id: str, user: Whose = UNSAID, *, retain: Retention | Unsaid = UNSAID
-    ) -> Journal:
-        """Return an event-sourced log, which agents can also use to publish what they did.
-
-        Kept for ever, or for `retain` after its last event, set by the next append.
-        """
-        from stateward.sync.state.journals import Journal
-
-        if retain is UNSAID:
-            return Journal(self._scope, id, owner_of(user), None)
-        return Journal(self._scope, id, owner_of(user), seconds(retain), sets_retain=True)
-
-    @property
-    def operations(self) -> OperationsLog:
-        """The log of manual changes in this namespace: who, what, when, and how it ended."""
-        from stateward.sync.state.operations_log import OperationsLog
-
-        return OperationsLog(self._scope)
-
-    @property
-    def audits(self) -> Audits:
-        """The audit reports stored in this namespace."""
-        from stateward.sync.state.audits import Audits
-
-        return Audits(self._scope)
-
-    # --- reading together -----------------------------------------------------------
-
-    def context(
-        self,
-        *,
-        user: str,
-        thread: str,
-        last: int | None = None,
-        turns: int | None = None,
-        max_tokens: int | None = None,
-        count: Count | None = None,
-        oversized: Oversized = "raise",
-        summarize: Compaction | None = None,
-        exact: bool = False,
-        entries: bool = False,
-    ) -> Context:
-        """Read a window of the thread, the user's documents and unfinished workflows together.
-
-        One round trip, whatever the length of the history (a window limited by turns or tokens may
-        take more); in a layered store one to each engine, concurrently. The window is that of
-        `Thread.load`: by default the last 20 messages. Only the first hundred workflows by id are
-        returned; `workflows` lists all.
-        """
-        if last is None and turns is None and max_tokens is None and summarize is None:
-            last = 20
-        bounds = Bounds.of(last, turns, max_tokens, count, oversized, exact)
-        assert self._threads.context is not None
-        return self._threads.context(user, thread, bounds, summarize, entries)
-
-    def knew(
-        self, thread: str, version: int | str | Cursor, *, user: Whose = UNSAID
-    ) -> Knowledge | None:
-        """Return what an agent was given when it wrote the turn with this message.
-
-        `version` is that of any message of the turn, e.g. `appended.version`. Everything returned
-        is what was given then, byte for byte; what was changed or removed since, or is no longer
-        kept, is listed in `gone`. None: the turn was stored without a receipt, see `saw=` of
-        `Thread.append`. A message that does not exist raises `InvalidInput`. The receipts of turns
-        that a fork shares are stored with its origin: `NotKept` if that is gone.
-        """
-        from stateward.sync.state.knowledge import knew
-
-        handle = Thread(self._threads, thread, owner_of(user), self._retain).handle
-        return knew(handle, self._users, self._scope, Cursor.of(version))
-
-    def changes(
-        self,
-        kinds: str | Iterable[str] | None = None,
-        *,
-        after: str | None = None,
-        wait: bool = True,
-        poll: float = 1.0,
-    ) -> Iterator[EntityChange]:
-        """Yield entities that have changed: each at least once after its last change.
-
-        `kinds` are kinds such as "thread", "user" or "workflow"; None: all. `after` is the `cursor`
-        of a change: every entity that changed since is yielded, and some again; without it,
-        everything is. A change has the current state of the entity, not each of its changes; for
-        one entity, never an older state after a newer one. At the end it polls every `poll`
-        seconds; with `wait=False` it ends. Deletions are not reported.
-        """
-        from stateward.sync.state.changes import changes_after
-
-        poll = check_span(poll, "poll")
-        for change in changes_after(self._layered, kinds, after, wait=wait, poll=poll):
-            yield change
-
     # --- the store itself -----------------------------------------------------------
 
     def ready(self, timeout: float | None = None) -> None:
@@ -818,7 +307,7 @@ class Store:
 
     @property
     def counters(self) -> Counters:
-        """What has happened since this store was created, as counters."""
+        """The counters of this store since it was created."""
         return self._counters
 
     def describe(self) -> Description:
@@ -870,3 +359,17 @@ class Store:
         Expired state is never returned, swept or not; sweeping frees its space.
         """
         return self._layered.sweep(check_count(limit, "limit"))
+
+    @property
+    def operations(self) -> OperationsLog:
+        """The log of manual changes in this namespace: who, what, when, and how it ended."""
+        from stateward.sync.state.operations_log import OperationsLog
+
+        return OperationsLog(self._scope)
+
+    @property
+    def audits(self) -> Audits:
+        """The audit reports stored in this namespace."""
+        from stateward.sync.state.audits import Audits
+
+        return Audits(self._scope)

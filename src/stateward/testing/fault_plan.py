@@ -1,4 +1,4 @@
-"""What goes wrong, when, and how often it did. No I/O, used by both colours."""
+"""Plans of faults: which happen, when, and how often they did. No I/O, used by both colours."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Fault:
         self.clear()
 
     def strikes(self) -> bool:
-        """Whether it hits this call; counts it if so."""
+        """Return True if the fault hits this call, and count the hit."""
         if self._before:
             self._before -= 1
             return False
@@ -65,14 +65,14 @@ class Fault:
 
 
 class Hit(NamedTuple):
-    """What happens to one batch."""
+    """The faults of one batch."""
 
     delay: float
     fails: Moment | None
 
 
 class Faults:
-    """What goes wrong in one store. Any thread may change it at any time."""
+    """The faults of one store. Any thread may change the plan at any time."""
 
     def __init__(self) -> None:
         self.calls = 0  # batches the store was asked to execute so far
@@ -108,7 +108,7 @@ class Faults:
             self._planned = []
 
     def meet(self, ops: Sequence[Op]) -> Hit:
-        """What happens to this batch."""
+        """Draw the faults of this batch."""
         writes = any(isinstance(op, WRITES) for op in ops)
         with self._lock:
             self.calls += 1

@@ -20,12 +20,7 @@ class MemoryEngine:
     """The contract over a `Model`. Two engines over one model are two replicas."""
 
     capabilities = Capabilities(
-        durable=False,
-        shared=False,
-        inline_reads=True,
-        snapshots=True,
-        purges=True,
-        system="memory",
+        durable=False, shared=False, inline_reads=True, snapshots=True, purges=True, system="memory"
     )
 
     def __init__(self, model: Model, world: World) -> None:
@@ -33,10 +28,10 @@ class MemoryEngine:
         self._world = world
 
     def open(self) -> None:
-        """Nothing to do."""
+        """Do nothing: the state is in this process."""
 
     def close(self) -> None:
-        """The model stays: whoever else has it keeps its state."""
+        """Do nothing: other engines that share the model keep its state."""
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
         return self._model.execute(ops, self._world.now())
@@ -74,5 +69,5 @@ class MemoryEngine:
 
 
 def create(url: EngineURL, world: World) -> MemoryEngine:
-    """memory:// or memory://name"""
+    """Create the engine for memory:// or memory://name."""
     return MemoryEngine(model_of(url), world)

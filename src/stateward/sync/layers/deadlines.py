@@ -88,7 +88,7 @@ class Deadlines:
     def execute_past_breaker(
         self, ops: Sequence[Op], deadline: float | None = None
     ) -> list[Outcome]:
-        """Past an open breaker, once: for what nobody will ask again, such as releases."""
+        """Execute once, past an open breaker: for calls that are not repeated, such as releases."""
         if not self._writes.is_open:
             return self.execute(ops, deadline)
         end = self._world.monotonic() + self._policy.read_timeout

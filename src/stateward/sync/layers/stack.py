@@ -7,7 +7,7 @@ is put together here and nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -15,23 +15,23 @@ from stateward.engine import Capabilities, Description, SyncEngine
 from stateward.errors import AccessRefused, StoreUnavailable
 from stateward.kinds import HEALTH
 from stateward.layers.cache_memory import Cache
-from stateward.layers.coalescer_sync import Coalescer
 from stateward.layers.leases.renewal import Renewals
 from stateward.layers.opener_sync import Opener
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import Spill
 from stateward.layers.policy import Policy
-from stateward.observe.alarm import Alarm, Alarms
+from stateward.observe.alarm import Alarms
 from stateward.observe.catalogue import BREAKER, SPILL_AGE, SPILL_DEPTH, Metric
 from stateward.observe.collector import Collector
 from stateward.observe.concerned import Concerned
 from stateward.observe.counters import Counters
 from stateward.observe.sizes import Sizes
 from stateward.observe.tenants import Tenants
-from stateward.ops import Entity
+from stateward.ops import Entity, Op, Outcome
 from stateward.sync.layers.cache import Caching
+from stateward.sync.layers.coalescer import Coalescer
 from stateward.sync.layers.instruments import Instruments
-from stateward.sync.layers.layer import Execute, Layer
+from stateward.sync.layers.layer import Execute, Layer, Way
 from stateward.sync.layers.outage.replay import Replayer
 from stateward.sync.layers.outage.suppression import Suppression
 from stateward.sync.layers.parts import coalescer_of, deadlines_of
@@ -39,17 +39,15 @@ from stateward.sync.volumes.residence import Residence
 from stateward.volumes.names import Replicas
 from stateward.world import World
 
-REACH_PAUSE = 0.1  # seconds between two attempts of somebody who waits for the store
+REACH_PAUSE = 0.1  # seconds between two attempts to reach the store
 
 
 class Stack:
-    """The layers over one engine, in order.
+    """The layers over one engine, in order, and the entrances to them.
 
-    `execute` goes down to the engine in one round trip, within the time a call may take; `append`
-    does so for an append whose messages may be kept locally while the store is down.
-    `execute_here` also reaches what another replica has a right to, `execute_past_breaker` is for
-    what nobody will ask again, such as releases, and `execute_uncounted` for what nobody asked for,
-    such as heartbeats. Leases are renewed beside them. `when_open` is told of every opening.
+    Every entrance reaches the engine in one round trip, within the time a call may take. `way` is
+    the one of callers; `here` also reaches entities that another replica has a right to. Leases are
+    renewed beside the layers. `when_open` is called at every opening.
     """
 
     def __init__(
@@ -58,18 +56,16 @@ class Stack:
         policy: Policy,
         world: World,
         *,
-        namespace: str = "default",
-        identity: str | None = None,
-        replica: str | None = None,
-        replicas: Replicas | None = None,
-        spill: Spill | None = None,
-        alarms: Alarms | None = None,
-        counters: Counters | None = None,
-        cache: Cache | None = None,
-        collector: Collector | None = None,
+        namespace: str,
+        identity: str | None,
+        replica: str | None,
+        replicas: Replicas | None,
+        spill: Spill | None,
+        alarms: Alarms,
+        counters: Counters,
+        cache: Cache | None,
+        collector: Collector | None,
     ) -> None:
-        counters = counters or Counters()
-        alarms = alarms or Alarms(Alarm(), counters)
         if spill is not None and (identity is None or not engine.capabilities.durable):
             spill = replace(spill, path=None)  # nothing says where an earlier process left off
         self.engine = engine
@@ -78,6 +74,7 @@ class Stack:
         self.counters = counters
         self.alarms = alarms
         self.backlog = Backlog(spill, identity or "", namespace, world, counters)
+        self.when_open: Callable[[], None] = lambda: None
         self._world = world
         self._workers = None if collector is None else collector.workers
         self.tenants = Tenants() if collector is None else collector.tenants
@@ -85,56 +82,78 @@ class Stack:
         self._probe = Entity(namespace, HEALTH, "probe")
         self._sizes = Sizes(engine.sibling(), world)
         system = self.capabilities.system or "other"
-        recorder = None if collector is None else collector.recorder(system)
-        self._opener = Opener(engine, world, self._opened, recorder, coalescer_of)
-        below: Layer = self._opener
-        self.layers: list[object] = [engine, Coalescer, below]  # from the engine up
-        if cache is not None:
-            below = Caching(below, cache, world, counters)
-            self.layers.append(below)
+        self._recorder = None if collector is None else collector.recorder(system)
+        self._opener = Opener(engine, world, coalescer_of, self._opened, self._recorder)
+        self._caching = None if cache is None else Caching(self._opener, cache, world, counters)
+        below: Layer = self._caching or self._opener
         self._deadlines = deadlines_of(engine, below, policy, world, counters, alarms.alarm.slow)
-        replayer = Replayer(
+        self._replayer = Replayer(
             self._deadlines, self.backlog, engine.capabilities, world, counters, self.concerned
         )
         self._suppression = Suppression(
-            self._deadlines, self.backlog, replayer, alarms, policy, world, counters
+            self._deadlines, self.backlog, self._replayer, alarms, policy, world, counters
         )
-        self.layers += [self._deadlines, self._suppression]
-        self.execute: Execute = self._suppression.execute
-        self.append: Execute = self.execute
-        if policy.threads == "suppress":
-            self.append = self._suppression.append  # type: ignore[assignment]
-        self.execute_past_breaker: Execute = self._deadlines.execute_past_breaker
-        self.execute_uncounted: Execute = self._deadlines.execute
-        self.when_open: Callable[[], None] = lambda: None
-        if collector is not None and recorder is not None:
-            over = Instruments(self.execute, recorder, world)
-            self.layers.append(over)
-            self.execute = over.execute
-            self.append = Instruments(self.append, recorder, world).execute
-            past = self.execute_past_breaker
-            self.execute_past_breaker = Instruments(past, recorder, world).execute
-            collector.include(system, counters, self._sizes, self._gauges)
-        self.execute_here = self.execute
         self._residence: Residence | None = None
-        if replica is not None and replicas is not None and not engine.capabilities.networked:
-            self._residence = Residence(
-                self.execute, self.append, self.renewals, namespace, replica, replicas, world
-            )
-            self.layers.append(self._residence)
-            replayer.admit = self._residence.admit
-            self.execute, self.append = self._residence.execute, self._residence.append
+        self._build_ways(namespace, replica, replicas)
+        if collector is not None:  # last: the gauges may be read from now on
+            collector.include(system, counters, self._sizes, self._gauges)
+
+    def _build_ways(self, namespace: str, replica: str | None, replicas: Replicas | None) -> None:
+        """Build the entrances, from the suppression up."""
+        suppression = self._suppression
+        append = suppression.append if self.policy.threads == "suppress" else suppression.execute
+        way = Way(suppression.execute, append)  # type: ignore[arg-type]
+        past_breaker: Execute = self._deadlines.execute_past_breaker
+        if self._recorder is not None:
+            way = Way(self._measured(way.execute), self._measured(way.append))
+            past_breaker = self._measured(past_breaker)
+        self.here = way
+        if replica is not None and replicas is not None and not self.capabilities.networked:
+            residence = Residence(way, self.renewals, namespace, replica, replicas, self._world)
+            way = Way(residence.execute, residence.append)
+            self._residence = residence
+            self._replayer.admit = residence.admit
+        self.way = way
+        self._past_breaker = past_breaker
+
+    def _measured(self, below: Execute) -> Execute:
+        assert self._recorder is not None
+        return Instruments(below, self._recorder, self._world).execute
+
+    def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+        """Execute operations by the way of callers."""
+        return self.way.execute(ops, deadline)
+
+    def execute_past_breaker(
+        self, ops: Sequence[Op], deadline: float | None = None
+    ) -> list[Outcome]:
+        """Execute, even while the breaker is open, what no caller will repeat: e.g. releases."""
+        return self._past_breaker(ops, deadline)
+
+    def execute_uncounted(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+        """Execute without measuring what no caller asked for: e.g. heartbeats."""
+        return self._deadlines.execute(ops, deadline)
 
     def __repr__(self) -> str:
-        return " → ".join(_name(layer) for layer in reversed(self.layers))
+        layers = (
+            self._residence,
+            None if self._recorder is None else Instruments,
+            self._suppression,
+            self._deadlines,
+            self._caching,
+            self._opener,
+            Coalescer,
+            self.engine,
+        )
+        return " → ".join(_name(layer) for layer in layers if layer is not None)
 
     @property
     def replica(self) -> str | None:
-        """Whose own volume this is; None if all replicas share the store."""
+        """The replica whose own volume this is; None if all replicas share the store."""
         return None if self._residence is None else self._residence.replica
 
     def _gauges(self) -> dict[Metric, float]:
-        """How things stand now, for `Collector`."""
+        """Return the gauges as they stand now, for `Collector`."""
         return {
             SPILL_DEPTH: self.backlog.depth,
             SPILL_AGE: self.backlog.age,
@@ -148,13 +167,13 @@ class Stack:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the engine can do, as data."""
+        """The abilities of the engine, as data."""
         return self.engine.capabilities
 
     def start(self) -> None:
-        """Open the engine; one that cannot be reached now is asked again until it can.
+        """Open the engine; while it cannot be reached, try again beside everything else.
 
-        Raises what waiting does not mend: a schema of a newer release, refused credentials.
+        Raises errors that waiting does not fix: a schema of a newer release, refused credentials.
         """
         try:
             self._opener.ready()
@@ -191,7 +210,7 @@ class Stack:
             self._workers.begin()
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        """Until a log may be past its cursor, at most `timeout` seconds."""
+        """Wait until a log may be past its cursor, at most `timeout` seconds."""
         self._opener.ready()
         self.engine.wait(cursors, timeout)
 
@@ -200,18 +219,18 @@ class Stack:
         self._opener.ready()
 
     def is_open(self) -> bool:
-        """Whether the engine is open here and now."""
+        """Return whether the engine is open here and now."""
         return self._opener.is_open()
 
     def describe(self) -> Description:
         """Versions, durability, settings and sizes, read from the store itself."""
         self._opener.ready()
-        said = self.engine.describe()
-        self._sizes.note(said)
-        return said
+        description = self.engine.describe()
+        self._sizes.note(description)
+        return description
 
     def close(self) -> None:
-        """Finish what is under way, renew nothing any more, let go of everything."""
+        """Finish what is under way, stop renewals and close the engine."""
         if not self._opener.is_ours_to_close():
             return
         if self._residence is not None and self.is_open():

@@ -8,7 +8,8 @@ from typing import Any
 
 from stateward.codec import decode
 from stateward.errors import Permanent
-from stateward.state.run_record import Parked, raised_again
+from stateward.state.failure_record import raised_again
+from stateward.state.run_record import Parked
 from stateward.state.work import ENDS, OF_THE_STORE, holds, result_json, working_on
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.run_branches import Branches
@@ -21,7 +22,7 @@ LONGEST_PAUSE = 60.0
 
 
 class Steps:
-    """Each is run until it is recorded how it ended, and never again."""
+    """Runs each step until its end is recorded, and never again."""
 
     def __init__(
         self, drive: Drive, branches: Branches, commits: RunCommits, failures: StepFailures
@@ -32,13 +33,13 @@ class Steps:
         self._failures = failures
 
     def has(self, id_: str) -> bool:
-        """Whether it is recorded how this step ended."""
+        """Return whether the end of this step is recorded."""
         return id_ in self._drive.record.failures or id_ in self._drive.record.steps
 
     def recorded(self, id_: str) -> Any:
-        """How a step ended before."""
+        """Return the recorded result of a step, or raise its recorded failure."""
         record = self._drive.record
-        if id_ in record.failures:  # also of one that was cut short while it was recorded
+        if id_ in record.failures:  # goes first: a step may be cut short while its result is stored
             failed = record.failures[id_]
             error = raised_again(failed)
             self._failures.raised(id_, error)
@@ -54,21 +55,21 @@ class Steps:
         retries: int = 0,
         timeout: float | None = None,
     ) -> Any:
-        """What the function gives, recorded."""
+        """Run a step, record its end, and return the result."""
         drive, failures = self._drive, self._failures
         try:
             value = self._try(id_, function, args, kwargs, retries, timeout)
             text = result_json(value, f"the step {id_!r}", drive.scope.limits)
         except BaseException as error:
             if holds(error, OF_THE_STORE) or holds(error, (*ENDS, Parked)) or drive.broken:
-                raise  # not of the step: it stays to be done
+                raise  # not a failure of the step, which is still to be done
             failures.add(id_, error)
             raise
         body, parts = drive.record.step_body(id_, text)
         drive.loose_ends.close(id_)
         self._commits.append(f"step:{id_}", body)
         drive.record.stepped(id_, parts)
-        return decode(text)["value"]  # as every replay gives it
+        return decode(text)["value"]  # the same value as in every replay
 
     def _try(
         self,
@@ -91,7 +92,7 @@ class Steps:
             except Exception as error:
                 if not left or self._drive.broken or holds(error, (Permanent, *OF_THE_STORE)):
                     raise
-                self._commits.tell_of_trouble(id_, error)
+                self._commits.show_trouble(id_, error)
             world.block(longest * (0.5 + world.random() / 2))
             longest = min(longest * 2, LONGEST_PAUSE)
             self._drive.check(f"the step {id_!r}")
@@ -100,11 +101,11 @@ class Steps:
     def _in_time(
         self, id_: str, timeout: float, function: Callable[..., Any], args: Any, kwargs: Any
     ) -> Any:
-        """What the function returns, if it does so in time."""
+        """Return the result of the function; raises `TimeoutError` if it takes too long."""
         world = self._drive.scope.world
-        begun = world.monotonic()
+        started = world.monotonic()
         value = awaited(function(*args, **kwargs))
-        if world.monotonic() - begun > timeout:
+        if world.monotonic() - started > timeout:
             raise _too_long(id_, timeout)
         return value
 

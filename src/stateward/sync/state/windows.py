@@ -20,8 +20,9 @@ from stateward.context.window import (
     untied_window,
 )
 from stateward.ops import Entry, Fetch, Fetched, Head, Log, Outcome
-from stateward.records import Change, Shaper, Window
+from stateward.records import Change, Shaper
 from stateward.state.refusals import refuse
+from stateward.state.window_record import Window
 from stateward.state.window_request import (
     FIRST_ENTRIES,
     WindowRequest,
@@ -37,118 +38,117 @@ from stateward.sync.state.summaries import current_summary
 
 logger = logging.getLogger("stateward.threads")
 
-LOOKED_AT = 20  # messages whose form is looked at, of those that a window is made of
+LOOKED_AT = 20  # messages per window whose format is checked
 
 
 class Changed(Exception):
     """The conversation was deleted and created again while it was read."""
 
 
-def questions(scope: Scope, wanted: WindowRequest, *, at_once: bool = False) -> list[Fetch]:
-    """What to ask for first, in one round trip: the newest messages, and those at the beginning.
+def questions(scope: Scope, request: WindowRequest, *, at_once: bool = False) -> list[Fetch]:
+    """Return the first round trip of a window: its newest messages, and the thread's first ones.
 
-    `at_once`: as many messages as `last` says, however many that is.
+    `at_once`: read `last` messages in one page, however many these are.
     """
-    bounds, since, upto, page = wanted.bounds, wanted.since, wanted.upto, scope.capabilities.page
-    if wanted.is_plain:
+    bounds, since, upto, page = request.bounds, request.since, request.upto, scope.capabilities.page
+    if request.is_plain:
         size = bounds.last or 0
         newest = Fetch(
-            wanted.entity, wanted.owner, Log(last=size if at_once or size < page else page)
+            request.entity, request.owner, Log(last=size if at_once or size < page else page)
         )
         return (
-            [newest] if wanted.entity in scope.beginnings.seen else [newest, beginning(wanted, 0)]
+            [newest] if request.entity in scope.beginnings.seen else [newest, beginning(request, 0)]
         )
     size = bounds.first_page(max(page, bounds.last or 0) if at_once else page)
-    if wanted.compaction is not None:
-        size = min(page, max(size if not bounds.verbatim else 0, 2 * wanted.compaction.after))
+    if request.compaction is not None:
+        size = min(page, max(size if not bounds.verbatim else 0, 2 * request.compaction.after))
     end = None if upto is None else upto.version
-    log = Log(since.version, end, None, size, since.stamp, wanted.entries)
-    documents = () if wanted.compaction is None else (SUMMARY,)
-    asked = [Fetch(wanted.entity, wanted.owner, log, documents)]
-    if pins(wanted) and wanted.entity not in scope.beginnings.seen:
-        asked.append(beginning(wanted, 0))
+    log = Log(since.version, end, None, size, since.stamp, request.entries)
+    documents = () if request.compaction is None else (SUMMARY,)
+    asked = [Fetch(request.entity, request.owner, log, documents)]
+    if pins(request) and request.entity not in scope.beginnings.seen:
+        asked.append(beginning(request, 0))
     if upto is not None and upto.stamp is not None:
         there = Log(upto.version, first=1, stamp=upto.stamp)
-        asked.append(Fetch(wanted.entity, wanted.owner, there))
+        asked.append(Fetch(request.entity, request.owner, there))
     return asked
 
 
-def read_window(scope: Scope, wanted: WindowRequest) -> Window:
-    """The window, as of one moment; one that was deleted and created again is read again."""
+def read_window(scope: Scope, request: WindowRequest) -> Window:
+    """Read a window as of one moment; starts over if the thread was deleted and created again."""
     while True:
-        outcomes = scope.execute(questions(scope, wanted))
+        outcomes = scope.execute(questions(scope, request))
         try:
-            return answer(scope, wanted, outcomes)
+            return answer(scope, request, outcomes)
         except Changed:
             continue
 
 
-def answer(scope: Scope, wanted: WindowRequest, outcomes: Sequence[Outcome]) -> Window:
-    """The window that begins with what `questions` brought, and goes on from there."""
+def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcome]) -> Window:
+    """Make the window from the outcomes of `questions`, and read further pages as needed."""
     newest = outcomes[0]
     if type(newest) is not Fetched:
-        refuse(newest, wanted.entity)
+        refuse(newest, request.entity)
     messages: list[Message] | None = None
-    if len(outcomes) == 1 and wanted.is_plain and scope.shaper is None:
+    if len(outcomes) == 1 and request.is_plain and scope.shaper is None:
         head = newest.head
-        if head.base == 0 and scope.beginnings.seen.get(wanted.entity) == (head.life, head.label):
+        if head.base == 0 and scope.beginnings.seen.get(request.entity) == (head.life, head.label):
             messages = decode_lines(newest.lines)
-            texts = untied_window(messages, wanted.bounds, complete=newest.first <= 1)
+            texts = untied_window(messages, request.bounds, complete=newest.first <= 1)
             if texts is not None:
-                return plain_window(wanted, head, texts.messages)
-    if newest.reset or (wanted.upto is not None and wanted.upto.stamp is not None):
-        outcomes = _same_history(newest, wanted, outcomes)
-    pages = Pages(scope, wanted, newest, messages)
-    if wanted.bounds.verbatim and wanted.compaction is None:
-        stored = Picked(pages.verbatim(wanted.bounds.last), 0)
-        return window_of(wanted, newest.head, stored, Kept(), 0, pages.entries_of(stored))
+                return plain_window(request, head, texts.messages)
+    if newest.reset or (request.upto is not None and request.upto.stamp is not None):
+        outcomes = _same_history(newest, request, outcomes)
+    pages = Pages(scope, request, newest, messages)
+    if request.bounds.verbatim and request.compaction is None:
+        stored = Picked(pages.verbatim(request.bounds.last), 0)
+        return window_of(request, newest.head, stored, Kept(), 0, pages.entries_of(stored))
     system: list[Entry] = []
-    if pins(wanted):
-        system = _system_entries(scope, wanted, newest.head, outcomes[1:])
-    summary, bounds = Kept(), wanted.bounds
-    if not system and wanted.compaction is None and not pages.beheaded and scope.shaper is None:
+    if pins(request):
+        system = _system_entries(scope, request, newest.head, outcomes[1:])
+    summary, bounds = Kept(), request.bounds
+    if not system and request.compaction is None and not pages.beheaded and scope.shaper is None:
         texts = untied_window(pages.newest, bounds, complete=pages.complete)
         if texts is not None:
-            entries = pages.entries_of(texts) if wanted.entries else None
-            return window_of(wanted, newest.head, texts, summary, 0, entries)
-    if wanted.compaction is not None:
-        found = newest.documents.get(SUMMARY)
-        summary = kept(found, newest.head)
-        handle = Handle(scope, wanted.entity, wanted.owner)
-        summary = current_summary(handle, wanted.compaction, newest.head, summary)
-        if bounds.verbatim:  # whatever becomes of the summary, a prompt does not overflow
-            bounds = Bounds(last=max(2 * wanted.compaction.after, 1))
+            entries = pages.entries_of(texts) if request.entries else None
+            return window_of(request, newest.head, texts, summary, 0, entries)
+    if request.compaction is not None:
+        summary = kept(newest.documents.get(SUMMARY), newest.head)
+        handle = Handle(scope, request.entity, request.owner)
+        summary = current_summary(handle, request.compaction, newest.head, summary)
+        if bounds.verbatim:  # the prompt must not overflow, with or without a summary
+            bounds = Bounds(last=max(2 * request.compaction.after, 1))
         pages.begin_after(summary.upto)
     pages.begin_after(system[-1].seq if system else 0)
     pinned = [pages.decoded(entry) for entry in system]
-    _look_at_shapes(scope, wanted, pages.newest[-LOOKED_AT:])
-    picked = _pick(pages, bounds, pinned, summary, continued=wanted.since.version > 0)
+    _look_at_shapes(scope, request, pages.newest[-LOOKED_AT:])
+    picked = _pick(pages, bounds, pinned, summary, continued=request.since.version > 0)
     entries = pages.entries_of(picked)
-    return window_of(wanted, newest.head, picked, summary, len(pinned), entries)
+    return window_of(request, newest.head, picked, summary, len(pinned), entries)
 
 
 def _same_history(
-    newest: Fetched, wanted: WindowRequest, outcomes: Sequence[Outcome]
+    newest: Fetched, request: WindowRequest, outcomes: Sequence[Outcome]
 ) -> Sequence[Outcome]:
-    """What was asked for besides; raises if the history is not the one that the cursors mean."""
+    """Return the other outcomes; raises `Reset` if the cursors belong to another history."""
     if newest.reset:
-        raise reset(wanted.entity)
+        raise reset(request.entity)
     *outcomes, there = outcomes
     assert isinstance(there, Fetched)
     if there.head.life != newest.head.life:
         raise Changed
     if there.reset:
-        raise reset(wanted.entity)
+        raise reset(request.entity)
     return outcomes
 
 
-def _look_at_shapes(scope: Scope, wanted: WindowRequest, messages: list[Message]) -> None:
-    """Say once for a store that a window cannot tell turns and tool calls of such messages."""
-    begun = scope.beginnings
-    if begun.met_unknown_shape or all(map(is_known, seen_as(messages, scope.shaper))):
+def _look_at_shapes(scope: Scope, request: WindowRequest, messages: list[Message]) -> None:
+    """Log, once per store, messages whose turns and tool calls cannot be recognised."""
+    beginnings = scope.beginnings
+    if beginnings.met_unknown_shape or all(map(is_known, seen_as(messages, scope.shaper))):
         return
-    begun.met_unknown_shape = True
-    logger.warning("message_shape_unknown", extra={"thread_id": wanted.entity.id})
+    beginnings.met_unknown_shape = True
+    logger.warning("message_shape_unknown", extra={"thread_id": request.entity.id})
 
 
 def _pick(
@@ -160,7 +160,7 @@ def _pick(
     if summary.text is not None:
         spent = sum(bounds.tokens([{"role": "system", "content": summary.text}]))
     conversation.add_older(pages.newest)
-    looked: int | None = None  # how many messages there were when the bounds were reached
+    looked: int | None = None  # number of messages when the bounds were reached
     while True:
         size = conversation.size
         far = looked is not None and size >= looked + LOOK_BACK
@@ -174,20 +174,20 @@ def _pick(
 
 
 class Pages:
-    """A thread read backwards, page by page; others run between two pages."""
+    """A thread read backwards, page by page; other tasks run between two pages."""
 
     def __init__(
         self,
         scope: Scope,
-        wanted: WindowRequest,
+        request: WindowRequest,
         newest: Fetched,
         messages: list[Message] | None = None,  # of the page, where they are decoded
     ) -> None:
         self._scope = scope
-        self._wanted = wanted
+        self._request = request
         self._page = newest
         self._life = newest.head.life
-        self._floor = wanted.since.version
+        self._floor = request.since.version
         self._changes: dict[int, Change] = {}  # by the identity of their messages
         self.newest = self._messages() if messages is None else messages
 
@@ -197,24 +197,24 @@ class Pages:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing older is wanted, or there is nothing older."""
+        """Whether there are no older messages, or none are wanted."""
         page = self._page
         return not page.count or page.first - 1 <= max(self._floor, page.head.base)
 
     @property
     def beheaded(self) -> bool:
-        """Whether the thread's beginning is not stored any more."""
+        """Whether the thread's beginning was trimmed."""
         return self._page.head.base > 0
 
     def begin_after(self, floor: int) -> None:
-        """Leave out what is numbered `floor` or below."""
+        """Leave out messages numbered `floor` or below."""
         if floor <= self._floor:
             return
         self._floor = floor
         page = self._page
         if not page.count or page.first > floor:
             return
-        last = page.head.version if self._wanted.limit is None else self._wanted.limit
+        last = page.head.version if self._request.limit is None else self._request.limit
         last = min(last, page.head.version)
         if last - page.first + 1 == page.count:  # nothing was ever removed in between
             self.newest = self.newest[floor - page.first + 1 :]
@@ -223,13 +223,13 @@ class Pages:
             self.newest = self._messages()
 
     def older(self, last: int | None) -> list[Message]:
-        """The page before."""
+        """Read the previous page."""
         size = self._scope.capabilities.page
         self._read(self._page.first - 1, size if last is None else min(size, max(last, 20)))
         return self._messages()
 
     def verbatim(self, last: int | None) -> list[Message]:
-        """Every message, or exactly the newest so many."""
+        """Return every message, or exactly the newest `last`."""
         pages, read = [self.newest], len(self.newest)
         while not self.complete and (last is None or read < last):
             pages.append(self.older(None if last is None else last - read))
@@ -238,63 +238,62 @@ class Pages:
         return messages if last is None or read <= last else messages[-last:]
 
     def _messages(self) -> list[Message]:
-        """Those of the page that was read last."""
+        """Decode the messages of the page that was read last."""
         page = self._page
-        if not self._wanted.entries:
+        if not self._request.entries:
             return decode_lines(page.lines) if page.count else []
         return [self.decoded(entry) for entry in page.entries]
 
     def decoded(self, entry: Entry) -> Message:
-        """A message whose details are known from here on."""
+        """Decode a message, and remember its number, time and key."""
         change = change_of(entry)
         self._changes[id(change.message)] = change
         return change.message
 
     def entries_of(self, picked: Picked) -> tuple[Change, ...] | None:
-        """The details of these messages, where they were asked for."""
-        if not self._wanted.entries:
+        """Return the details of these messages, if requested."""
+        if not self._request.entries:
             return None
         stored = picked.messages if picked.stored is None else picked.stored
-        found = (self._changes[id(message)] for message in stored)
+        details = (self._changes[id(message)] for message in stored)
         if not picked.shortened:
-            return tuple(found)
-        shown = zip(found, picked.messages, strict=True)
+            return tuple(details)
+        shown = zip(details, picked.messages, strict=True)
         return tuple(replace(change, message=message) for change, message in shown)
 
     def _read(self, upto: int | None, size: int) -> None:
-        wanted = self._wanted
-        upto = wanted.limit if upto is None else upto
-        log = Log(self._floor, upto, last=size, details=wanted.entries)
-        self._page = self._scope.fetch(Fetch(wanted.entity, wanted.owner, log))
+        request = self._request
+        upto = request.limit if upto is None else upto
+        log = Log(self._floor, upto, last=size, details=request.entries)
+        self._page = self._scope.fetch(Fetch(request.entity, request.owner, log))
         if self._page.head.life != self._life or not self._page.head.exists:
             raise Changed
 
 
 def _system_entries(
-    scope: Scope, wanted: WindowRequest, head: Head, outcomes: Sequence[Outcome]
+    scope: Scope, request: WindowRequest, head: Head, outcomes: Sequence[Outcome]
 ) -> list[Entry]:
-    """The system messages that the thread begins with.
+    """Return the system messages that the thread starts with.
 
-    That a thread has none is remembered, because most have none, and no append changes it;
-    an edit does, and changes the label.
+    Most threads have none. This is remembered: no append changes it, and an edit changes the label.
     """
-    seen = scope.beginnings.seen.get(wanted.entity)
-    if not head.exists or (not outcomes and seen == (head.life, head.label)):
+    without = scope.beginnings.seen.get(request.entity)
+    if not head.exists or (not outcomes and without == (head.life, head.label)):
         return []
-    found: list[Entry] = []
-    page = outcomes[0] if outcomes else scope.fetch(beginning(wanted, 0))
+    leading: list[Entry] = []
+    page = outcomes[0] if outcomes else scope.fetch(beginning(request, 0))
     while True:
         assert isinstance(page, Fetched)
         if page.head.life != head.life or not page.head.exists:
             raise Changed
         entries = page.entries
         messages = [decode(entry.body) for entry in entries]
-        _look_at_shapes(scope, wanted, messages)
+        _look_at_shapes(scope, request, messages)
         system = system_messages(seen_as(messages, scope.shaper))
-        found.extend(entries[: len(system)])
+        leading.extend(entries[: len(system)])
         if len(system) < FIRST_ENTRIES:
             break
-        page = scope.fetch(beginning(wanted, entries[-1].seq))
-    if not found and head.live:
-        scope.beginnings.remember(wanted.entity, head)
-    return found
+        page = scope.fetch(beginning(request, entries[-1].seq))
+    if not leading and head.live:
+        scope.beginnings.remember(request.entity, head)
+    return leading

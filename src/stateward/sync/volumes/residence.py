@@ -37,7 +37,7 @@ from stateward.ops import (
     Op,
     Outcome,
 )
-from stateward.sync.layers.layer import Execute
+from stateward.sync.layers.layer import Execute, Way
 from stateward.volumes.names import Replicas, replica_names
 from stateward.volumes.route import route
 from stateward.world import World
@@ -51,15 +51,14 @@ _owner = lru_cache(maxsize=4096)(route)  # a conversation is asked for again and
 
 
 class Residence:
-    """One replica's right to its own volume. Also what holds the lease that says so."""
+    """One replica's right to its own volume, and the holder of the lease that proves it."""
 
     ttl = TTL
     keeps_due = False
 
     def __init__(
         self,
-        below: Execute,
-        append: Execute,
+        below: Way,
         renewals: Renewals,
         namespace: str,
         replica: str,
@@ -71,8 +70,7 @@ class Residence:
         self.token = 0
         self.nonce = ""
         self._replicas = replicas
-        self._execute = below
-        self._append = append
+        self._below = below
         self._renewals = renewals
         self._world = world
         self._lock = threading.Lock()
@@ -86,11 +84,11 @@ class Residence:
         Listings show what lives here. Raises `NotLaidOut` while the volume is laid out for
         another list of replicas, or is being rebalanced.
         """
-        return self._serve(self._execute, ops, deadline)
+        return self._serve(self._below.execute, ops, deadline)
 
     def append(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
-        """The same for an append that may be kept locally."""
-        return self._serve(self._append, ops, deadline)
+        """Execute an append whose messages may be spilled, as `execute` does."""
+        return self._serve(self._below.append, ops, deadline)
 
     def _serve(self, below: Execute, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
         names = replica_names(self._replicas)
@@ -147,7 +145,7 @@ class Residence:
     # --- moving in and out ----------------------------------------------------------
 
     def _move_in(self, names: tuple[str, ...]) -> None:
-        """Be seen, then look once more: whoever rebalances looks for us after it has said so."""
+        """Take the lease between two looks: a rebalance marks the layout, then looks for leases."""
         self._look(names)
         self._be_present()
         self._look(names)
@@ -156,7 +154,7 @@ class Residence:
     def _look(self, names: tuple[str, ...]) -> None:
         """Raise unless the volume is laid out for these names and for nothing else."""
         layout = Entity(self.entity.namespace, LAYOUT, LAYOUT)
-        fetched = self._execute((Fetch(layout, documents=(LAYOUT,)),))[0]
+        fetched = self._below.execute((Fetch(layout, documents=(LAYOUT,)),))[0]
         assert isinstance(fetched, Fetched)
         recorded: Any = None
         if LAYOUT in fetched.documents:
@@ -182,7 +180,7 @@ class Residence:
         asked = self._world.monotonic()
         acquire = Acquire(self.nonce, TTL, f"{self.replica} ({self._world.name()})")
         commit = Commit(self.entity, self._world.new_id(), (acquire,), retain=2 * TTL)
-        outcome = self._execute((commit,))[0]
+        outcome = self._below.execute((commit,))[0]
         first = outcome.first if isinstance(outcome, Duplicate) else outcome
         assert isinstance(first, Applied)
         assert first.lease is not None
@@ -197,7 +195,7 @@ class Residence:
         self._deadline = -inf
         self._renewals.remove(self)
         try:
-            self._execute((Commit(self.entity, self._world.new_id(), (Drop(),)),))
+            self._below.execute((Commit(self.entity, self._world.new_id(), (Drop(),)),))
         except StoreUnavailable as error:  # the ttl does it
             logger.warning("replica_not_released", extra={"error": type(error).__name__})
 

@@ -21,9 +21,13 @@ pass; they really wait, for seconds. A blocking engine is put through the same c
 
 from __future__ import annotations
 
+import stateward.testing.conformance.backups
 import stateward.testing.conformance.checks
 import stateward.testing.conformance.commits
+import stateward.testing.conformance.counts
+import stateward.testing.conformance.fences
 import stateward.testing.conformance.fetches
+import stateward.testing.conformance.heads
 import stateward.testing.conformance.leases
 import stateward.testing.conformance.lifecycle
 import stateward.testing.conformance.listing

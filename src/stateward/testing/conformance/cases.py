@@ -1,4 +1,4 @@
-"""What a case is, and the list of them all."""
+"""Cases of the contract, and the list of them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a case gets: replicas over one store, a clock, and a few words to say things in."""
+"""The harness that a case gets: replicas over one store, a clock, and short helpers."""
 
 from __future__ import annotations
 
@@ -139,9 +139,7 @@ class Caller:
     ) -> CommitOutcome:
         """One commit, with a fresh op unless given one."""
         op = op or self.world.new_id()
-        outcomes = await self.execute(
-            Commit(entity, op, writes, checks, owner, retain, reading),
-        )
+        outcomes = await self.execute(Commit(entity, op, writes, checks, owner, retain, reading))
         return outcomes[0]  # type: ignore[return-value]
 
     async def apply(self, entity: Entity, *writes: Write, **options: Any) -> Applied:
@@ -166,7 +164,7 @@ class Caller:
         return (await self.fetch(entity)).head
 
     async def everything(self, entity: Entity) -> Fetched:
-        """All that can be seen of an entity: to be compared before and after."""
+        """Return everything visible of an entity, to be compared before and after."""
         return await self.fetch(entity, Log(details=True), all_documents=True)
 
     async def refuses(self, entity: Entity, owner: str) -> bool:
@@ -180,15 +178,15 @@ class Caller:
 
     async def list_all(self, namespace: str, *, limit: int = 3, **options: Any) -> list[Entity]:
         """Every entity of a listing, through all its pages, each full but the last."""
-        found: list[Entity] = []
+        entities: list[Entity] = []
         after: str | None = None
         while True:
             page = await self.listing(namespace, limit=limit, after=after, **options)
-            found += [item.entity for item in page.entities]
-            assert len(found) == len(set(found)), "no entity is on two pages"
+            entities += [item.entity for item in page.entities]
+            assert len(entities) == len(set(entities)), "no entity is on two pages"
             if page.next is None:
                 assert len(page.entities) <= limit
-                return found
+                return entities
             assert len(page.entities) == limit, "a page that is not the last is full"
             after = page.next
 
@@ -214,7 +212,7 @@ def bodies(*numbers: int) -> tuple[str, ...]:
 
 
 def lines(*numbers: int) -> str:
-    """The same bodies as `Fetched.lines` has them."""
+    """Return these bodies joined as in `Fetched.lines`."""
     return "\n".join(bodies(*numbers))
 
 
@@ -237,7 +235,7 @@ def hidden(lease: Lease | None) -> Lease:
 
 
 class Caught(Generic[E]):
-    """What `raises` caught."""
+    """The error that `raises` caught."""
 
     error: E
 

@@ -24,18 +24,18 @@ from stateward.testing.conformance.cases import case, clock_case
 from stateward.testing.conformance.harness import Caller, Harness, bodies, hidden, is_a
 
 
-async def take(a: Caller, it: Entity, nonce: str, ttl: float, holder: str = "") -> Lease:
+async def take(a: Caller, entity: Entity, nonce: str, ttl: float, holder: str = "") -> Lease:
     """Acquire the lease, which must be free."""
-    lease = (await a.apply(it, Acquire(nonce, ttl, holder))).lease
+    lease = (await a.apply(entity, Acquire(nonce, ttl, holder))).lease
     assert lease is not None
     assert lease.nonce == nonce
     return lease
 
 
-async def is_fenced(a: Caller, it: Entity, lease: Lease) -> bool:
+async def is_fenced(a: Caller, entity: Entity, lease: Lease) -> bool:
     """Whether a write under this lease is refused."""
     fence = Fence(lease.token, lease.nonce)
-    outcome = await a.commit(it, Put("guarded", "1"), checks=(fence,))
+    outcome = await a.commit(entity, Put("guarded", "1"), checks=(fence,))
     assert isinstance(outcome, Applied | Fenced)
     return isinstance(outcome, Fenced)
 
@@ -45,57 +45,53 @@ async def is_fenced(a: Caller, it: Entity, lease: Lease) -> bool:
 
 @case
 async def a_free_lease_is_granted(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    applied = await a.apply(it, Acquire("n", h.span, "replica 1"))
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    applied = await a.apply(entity, Acquire("n", h.span, "replica 1"))
     lease = applied.lease
     assert lease is not None
     assert (lease.nonce, lease.holder) == ("n", "replica 1")
     assert lease.token > 0
     assert lease.granted == applied.at
     assert abs(lease.until - lease.granted - h.span) < 0.001
-    head = await b.head(it)
+    head = await b.head(entity)
     assert head.exists
     assert head.lease == hidden(lease)
 
 
 @case
 async def a_held_lease_is_refused_to_everybody_else(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    lease = await take(a, it, "mine", h.span, "same name")
-    head = await a.head(it)
-    held = is_a(await b.commit(it, Acquire("theirs", 5 * h.span, "same name")), Held)
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    lease = await take(a, entity, "mine", h.span, "same name")
+    head = await a.head(entity)
+    held = is_a(await b.commit(entity, Acquire("theirs", 5 * h.span, "same name")), Held)
     assert 0 < held.remaining <= h.span
     assert held.head == head
     assert head.lease == hidden(lease), "a nonce is shown to its holder alone"
-    assert (await b.head(it)).lease == hidden(lease)
+    assert (await b.head(entity)).lease == hidden(lease)
 
 
 @case
 async def the_same_nonce_gets_the_same_lease_again_for_longer(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    first = await take(a, it, "n", h.span)
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    first = await take(a, entity, "n", h.span)
     await h.pass_time(h.span / 2)
-    second = await take(b, it, "n", h.span)
+    second = await take(b, entity, "n", h.span)
     assert second.token == first.token
     assert second.until > first.until
     await h.pass_time(h.span * 0.75)
-    is_a(await a.commit(it, Acquire("theirs", h.span)), Held)
-    assert not await is_fenced(a, it, first)
+    is_a(await a.commit(entity, Acquire("theirs", h.span)), Held)
+    assert not await is_fenced(a, entity, first)
 
 
 @case
 async def a_lease_ends_when_its_time_is_up(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    first = await take(a, it, "first", h.span)
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    first = await take(a, entity, "first", h.span)
     await h.pass_time(h.span)
-    second = await take(b, it, "second", h.span)
+    second = await take(b, entity, "second", h.span)
     assert second.token > first.token
     assert second.granted >= first.until
-    is_a(await a.commit(it, Acquire("first", h.span)), Held)
+    is_a(await a.commit(entity, Acquire("first", h.span)), Held)
 
 
 @case
@@ -111,26 +107,26 @@ async def leases_of_two_entities_are_apart(h: Harness) -> None:
 
 @case
 async def a_lease_and_what_it_guards_are_taken_in_one_commit(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    applied = await a.apply(it, SetHead(status="running"), Acquire("n", h.span), Append(bodies(1)))
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    applied = await a.apply(
+        entity, SetHead(status="running"), Acquire("n", h.span), Append(bodies(1))
+    )
     assert applied.lease is not None
     writes = (SetHead(status="stolen"), Acquire("other", h.span), Append(bodies(2)))
-    is_a(await b.commit(it, *writes), Held)
-    head = await b.head(it)
+    is_a(await b.commit(entity, *writes), Held)
+    head = await b.head(entity)
     assert (head.status, head.version, head.lease) == ("running", 1, hidden(applied.lease))
 
 
 @case
 async def a_repeated_acquire_answers_with_the_first_lease(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
+    a, entity = await h.replica(), h.entity()
     op = h.new_id()
-    first = await a.apply(it, Acquire("n", h.span), op=op)
+    first = await a.apply(entity, Acquire("n", h.span), op=op)
     assert first.lease is not None
-    await a.apply(it, Release(first.lease.token, "n"))
-    other = await take(a, it, "other", h.span)
-    again = is_a(await a.commit(it, Acquire("n", h.span), op=op), Duplicate)
+    await a.apply(entity, Release(first.lease.token, "n"))
+    other = await take(a, entity, "other", h.span)
+    again = is_a(await a.commit(entity, Acquire("n", h.span), op=op), Duplicate)
     assert again.first.lease == first.lease
     assert again.head.lease == hidden(other), "and whose it is by now"
 
@@ -139,19 +135,18 @@ async def a_repeated_acquire_answers_with_the_first_lease(h: Harness) -> None:
 async def an_op_that_was_refused_and_then_used_up_takes_no_lease_when_it_arrives_late(
     h: Harness,
 ) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    lease = await take(a, it, "n", h.span)
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    lease = await take(a, entity, "n", h.span)
     op = h.new_id()
-    refused = is_a(await b.commit(it, Acquire("late", h.span), op=op), Held)
+    refused = is_a(await b.commit(entity, Acquire("late", h.span), op=op), Held)
     unchanged = CommitsAt(refused.head.commits)
-    used_up = is_a(await b.commit(it, SetHead(), checks=(unchanged,), op=op), Applied)
+    used_up = is_a(await b.commit(entity, SetHead(), checks=(unchanged,), op=op), Applied)
     assert used_up.lease is None
-    await a.apply(it, Release(lease.token, "n"))
-    late = is_a(await b.commit(it, Acquire("late", h.span), op=op), Duplicate)
+    await a.apply(entity, Release(lease.token, "n"))
+    late = is_a(await b.commit(entity, Acquire("late", h.span), op=op), Duplicate)
     assert late.first.lease is None
-    assert (await a.head(it)).lease is None
-    await take(a, it, "another", h.span)
+    assert (await a.head(entity)).lease is None
+    await take(a, entity, "another", h.span)
 
 
 # --- renewing and giving back -----------------------------------------------------------
@@ -159,39 +154,36 @@ async def an_op_that_was_refused_and_then_used_up_takes_no_lease_when_it_arrives
 
 @case
 async def renewing_extends_to_a_full_time(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    lease = await take(a, it, "n", h.span)
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    lease = await take(a, entity, "n", h.span)
     await h.pass_time(h.span / 2)
-    applied = await a.apply(it, Renew(lease.token, "n", h.span))
+    applied = await a.apply(entity, Renew(lease.token, "n", h.span))
     renewed = applied.lease
     assert renewed is not None
     assert (renewed.token, renewed.nonce) == (lease.token, "n")
     assert abs(renewed.until - applied.at - h.span) < 0.001
     await h.pass_time(h.span * 0.75)
-    is_a(await b.commit(it, Acquire("other", h.span)), Held)
+    is_a(await b.commit(entity, Acquire("other", h.span)), Held)
     await h.pass_time(h.span / 2)
-    await take(b, it, "other", h.span)
+    await take(b, entity, "other", h.span)
 
 
 @case
 async def a_lease_given_back_is_free_at_once(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    first = await take(a, it, "first", h.span)
-    assert (await a.apply(it, Release(first.token, "first"))).lease is None
-    assert (await b.head(it)).lease is None
-    assert await is_fenced(a, it, first)
-    second = await take(b, it, "second", h.span)
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    first = await take(a, entity, "first", h.span)
+    assert (await a.apply(entity, Release(first.token, "first"))).lease is None
+    assert (await b.head(entity)).lease is None
+    assert await is_fenced(a, entity, first)
+    second = await take(b, entity, "second", h.span)
     assert second.token > first.token
 
 
 @case
 async def only_the_holder_renews_and_gives_back(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
-    lease = await take(a, it, "n", h.span)
-    head = await a.head(it)
+    a, entity = await h.replica(), h.entity()
+    lease = await take(a, entity, "n", h.span)
+    head = await a.head(entity)
     for token, nonce in (
         (lease.token, "forged"),
         (lease.token + 1, "n"),
@@ -199,126 +191,48 @@ async def only_the_holder_renews_and_gives_back(h: Harness) -> None:
         (0, "n"),
         (lease.token, ""),
     ):
-        renewed = await a.commit(it, Append(bodies(1)), Renew(token, nonce, 9 * h.span))
-        released = await a.commit(it, Append(bodies(1)), Release(token, nonce))
+        renewed = await a.commit(entity, Append(bodies(1)), Renew(token, nonce, 9 * h.span))
+        released = await a.commit(entity, Append(bodies(1)), Release(token, nonce))
         assert renewed == released == Fenced(head)
     for nonce in ("forged", ""):
-        assert await a.commit(it, Release(None, nonce)) == Fenced(head)
+        assert await a.commit(entity, Release(None, nonce)) == Fenced(head)
     assert (head.lease, head.version) == (hidden(lease), 0)
-    assert await a.head(it) == head
+    assert await a.head(entity) == head
 
 
 @case
 async def a_lease_whose_grant_was_never_heard_of_is_given_back_by_its_nonce(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
-    lease = await take(a, it, "n", h.span)
-    await a.apply(it, Release(None, "n"))
-    assert (await a.head(it)).lease is None
-    assert await is_fenced(a, it, lease)
-    is_a(await a.commit(it, Release(None, "n")), Fenced)
+    a, entity = await h.replica(), h.entity()
+    lease = await take(a, entity, "n", h.span)
+    await a.apply(entity, Release(None, "n"))
+    assert (await a.head(entity)).lease is None
+    assert await is_fenced(a, entity, lease)
+    is_a(await a.commit(entity, Release(None, "n")), Fenced)
     is_a(await a.commit(h.entity("never leased"), Release(None, "n")), Fenced)
 
 
 @case
 async def what_was_given_back_or_taken_over_is_not_renewed(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    first = await take(a, it, "first", h.span)
-    await a.apply(it, Release(first.token, "first"))
-    assert (await a.head(it)).lease is None
-    for second in (None, await take(b, it, "second", h.span)):
-        renewed = is_a(await a.commit(it, Renew(first.token, "first", h.span)), Fenced)
-        released = is_a(await a.commit(it, Release(first.token, "first")), Fenced)
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    first = await take(a, entity, "first", h.span)
+    await a.apply(entity, Release(first.token, "first"))
+    assert (await a.head(entity)).lease is None
+    for second in (None, await take(b, entity, "second", h.span)):
+        renewed = is_a(await a.commit(entity, Renew(first.token, "first", h.span)), Fenced)
+        released = is_a(await a.commit(entity, Release(first.token, "first")), Fenced)
         assert renewed == released
         assert second is None or renewed.head.lease == hidden(second)
 
 
 @case
 async def a_holder_who_comes_back_after_another_gets_a_new_token(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
-    first = await take(a, it, "first", h.span)
-    await a.apply(it, Release(first.token, "first"))
-    again = await take(a, it, "first", h.span)
+    a, entity = await h.replica(), h.entity()
+    first = await take(a, entity, "first", h.span)
+    await a.apply(entity, Release(first.token, "first"))
+    again = await take(a, entity, "first", h.span)
     assert again.token > first.token
-    assert await is_fenced(a, it, first)
-    assert not await is_fenced(a, it, again)
-
-
-# --- fencing ----------------------------------------------------------------------------
-
-
-@case
-async def a_fence_lets_only_the_holder_write(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    lease = await take(a, it, "n", h.span)
-    for forged in (
-        Fence(lease.token, "forged"),
-        Fence(lease.token, ""),
-        Fence(lease.token + 1, "n"),
-        Fence(lease.token - 1, "n"),
-        Fence(0, ""),
-        Fence(-1, "n"),
-    ):
-        refused = is_a(await b.commit(it, Append(bodies(9)), checks=(forged,)), Fenced)
-        assert refused.head.lease == hidden(lease)
-    await a.apply(it, Append(bodies(1)), checks=(Fence(lease.token, "n"),))
-    assert (await b.head(it)).version == 1
-
-
-@case
-async def a_fence_on_what_was_never_leased_is_refused(h: Harness) -> None:
-    a = await h.replica()
-    absent, bare = h.entity("absent"), h.entity("bare")
-    await a.apply(bare, Put("doc", "1"))
-    for it in (absent, bare):
-        for fence in (Fence(1, "n"), Fence(0, ""), Fence(0, "n")):
-            is_a(await a.commit(it, Put("doc", "2"), checks=(fence,)), Fenced)
-    assert not (await a.head(absent)).exists
-    assert (await a.everything(bare)).documents["doc"].json == "1"
-
-
-@case
-async def a_lease_that_ran_out_still_fences_for_its_holder_until_it_is_taken(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    first = await take(a, it, "first", h.span)
-    await h.pass_time(2 * h.span)
-    assert not await is_fenced(a, it, first)
-    second = await take(b, it, "second", h.span)
-    assert await is_fenced(a, it, first)
-    assert not await is_fenced(b, it, second)
-
-
-@case
-async def a_lease_that_ran_out_and_was_not_taken_can_be_renewed(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    lease = await take(a, it, "n", h.span)
-    await h.pass_time(2 * h.span)
-    renewed = (await a.apply(it, Renew(lease.token, "n", h.span))).lease
-    assert renewed is not None
-    assert renewed.token == lease.token
-    is_a(await b.commit(it, Acquire("other", h.span)), Held)
-
-
-@case
-async def a_forged_fence_without_a_nonce_does_not_fit_a_lease_given_back(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
-    lease = await take(a, it, "n", h.span)
-    await a.apply(it, Release(lease.token, "n"))
-    forged = Fence(lease.token, "")
-    is_a(await a.commit(it, Put("doc", "1"), checks=(forged,)), Fenced)
-    is_a(await a.commit(it, Renew(lease.token, "", h.span)), Fenced)
-    is_a(await a.commit(it, Release(lease.token, "")), Fenced)
-    is_a(await a.commit(it, Release(None, "")), Fenced)
-    await a.apply(it, Drop())
-    is_a(await a.commit(it, Put("doc", "1"), checks=(forged,)), Fenced)
-    await a.apply(it, Put("doc", "1"))
-    is_a(await a.commit(it, Put("doc", "1"), checks=(forged,)), Fenced)
+    assert await is_fenced(a, entity, first)
+    assert not await is_fenced(a, entity, again)
 
 
 # --- the token only grows ---------------------------------------------------------------
@@ -326,66 +240,62 @@ async def a_forged_fence_without_a_nonce_does_not_fit_a_lease_given_back(h: Harn
 
 @case
 async def a_token_grows_over_everything_that_ends_a_lease(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    leases = [await take(a, it, "1", h.span)]
-    await a.apply(it, Release(leases[-1].token, "1"))
-    leases.append(await take(b, it, "2", h.span))
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    leases = [await take(a, entity, "1", h.span)]
+    await a.apply(entity, Release(leases[-1].token, "1"))
+    leases.append(await take(b, entity, "2", h.span))
     await h.pass_time(h.span)
-    leases.append(await take(a, it, "3", h.span))
-    await a.apply(it, Drop())
-    leases.append(await take(b, it, "4", h.span))
-    await b.apply(it, Drop())
-    await b.apply(it, Put("doc", "1"))
-    assert (await b.head(it)).lease is None
-    leases.append(await take(a, it, "5", h.span))
+    leases.append(await take(a, entity, "3", h.span))
+    await a.apply(entity, Drop())
+    leases.append(await take(b, entity, "4", h.span))
+    await b.apply(entity, Drop())
+    await b.apply(entity, Put("doc", "1"))
+    assert (await b.head(entity)).lease is None
+    leases.append(await take(a, entity, "5", h.span))
     tokens = [lease.token for lease in leases]
     assert tokens == sorted(set(tokens))
     for old in leases[:-1]:
-        assert await is_fenced(a, it, old)
-    assert not await is_fenced(a, it, leases[-1])
+        assert await is_fenced(a, entity, old)
+    assert not await is_fenced(a, entity, leases[-1])
 
 
 @case
 async def a_token_grows_over_an_entity_that_expired(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
-    first = (await a.apply(it, Acquire("n", h.span / 2), retain=h.span)).lease
+    a, entity = await h.replica(), h.entity()
+    first = (await a.apply(entity, Acquire("n", h.span / 2), retain=h.span)).lease
     assert first is not None
     await h.pass_time(h.span)
-    assert (await a.head(it)).lease is None
-    assert await is_fenced(a, it, first)
-    is_a(await a.commit(it, Renew(first.token, "n", h.span)), Fenced)
-    is_a(await a.commit(it, Release(None, "n")), Fenced)
-    second = await take(a, it, "n", h.span)
+    assert (await a.head(entity)).lease is None
+    assert await is_fenced(a, entity, first)
+    is_a(await a.commit(entity, Renew(first.token, "n", h.span)), Fenced)
+    is_a(await a.commit(entity, Release(None, "n")), Fenced)
+    second = await take(a, entity, "n", h.span)
     assert second.token > first.token
-    assert await is_fenced(a, it, first)
+    assert await is_fenced(a, entity, first)
 
 
 @case
 async def a_drop_ends_the_lease(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
-    lease = await take(a, it, "n", h.span)
-    await a.apply(it, Drop())
-    is_a(await a.commit(it, Renew(lease.token, "n", h.span)), Fenced)
-    is_a(await a.commit(it, Release(None, "n")), Fenced)
-    await a.apply(it, Put("doc", "1"))
-    assert (await a.head(it)).lease is None
-    is_a(await a.commit(it, Renew(lease.token, "n", h.span)), Fenced)
-    is_a(await a.commit(it, Release(None, "n")), Fenced)
-    assert await is_fenced(a, it, lease)
+    a, entity = await h.replica(), h.entity()
+    lease = await take(a, entity, "n", h.span)
+    await a.apply(entity, Drop())
+    is_a(await a.commit(entity, Renew(lease.token, "n", h.span)), Fenced)
+    is_a(await a.commit(entity, Release(None, "n")), Fenced)
+    await a.apply(entity, Put("doc", "1"))
+    assert (await a.head(entity)).lease is None
+    is_a(await a.commit(entity, Renew(lease.token, "n", h.span)), Fenced)
+    is_a(await a.commit(entity, Release(None, "n")), Fenced)
+    assert await is_fenced(a, entity, lease)
 
 
 @clock_case
 async def a_token_grows_over_what_was_swept(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
-    first = await take(a, it, "n", h.span)
-    await a.apply(it, Drop())
+    a, entity = await h.replica(), h.entity()
+    first = await take(a, entity, "n", h.span)
+    await a.apply(entity, Drop())
     await h.pass_time(GRACE + 1.0)
     await a.sweep_all()
-    assert (await take(a, it, "n", h.span)).token > first.token
+    assert (await take(a, entity, "n", h.span)).token > first.token
 
 
 # --- the clock --------------------------------------------------------------------------
@@ -393,14 +303,13 @@ async def a_token_grows_over_what_was_swept(h: Harness) -> None:
 
 @clock_case
 async def a_clock_set_back_does_not_make_a_lease_last_for_hours(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    first = await take(a, it, "first", h.span)
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    first = await take(a, entity, "first", h.span)
     h.step_back(3600.0)
-    second = await take(b, it, "second", h.span)
+    second = await take(b, entity, "second", h.span)
     assert second.token > first.token
-    assert await is_fenced(a, it, first)
-    is_a(await a.commit(it, Acquire("first", h.span)), Held)
+    assert await is_fenced(a, entity, first)
+    is_a(await a.commit(entity, Acquire("first", h.span)), Held)
 
 
 @clock_case
@@ -409,14 +318,14 @@ async def a_lease_renewed_after_the_clock_was_set_back_is_held_for_its_full_time
 ) -> None:
     a, b = await h.replica(), await h.replica()
     for id, again in (("renewed", False), ("acquired", True)):
-        it = h.entity(id)
-        lease = await take(a, it, "n", h.span)
+        entity = h.entity(id)
+        lease = await take(a, entity, "n", h.span)
         h.step_back(3600.0)
         if again:
-            assert (await take(a, it, "n", h.span)).token == lease.token
+            assert (await take(a, entity, "n", h.span)).token == lease.token
         else:
-            await a.apply(it, Renew(lease.token, "n", h.span))
+            await a.apply(entity, Renew(lease.token, "n", h.span))
         await h.pass_time(h.span / 2)
-        is_a(await b.commit(it, Acquire("other", h.span)), Held)
+        is_a(await b.commit(entity, Acquire("other", h.span)), Held)
         await h.pass_time(h.span)
-        assert (await take(b, it, "other", h.span)).token > lease.token
+        assert (await take(b, entity, "other", h.span)).token > lease.token

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from stateward.engine import Namespaces
 from stateward.errors import InvalidInput
 from stateward.ops import Append, Commit, Drop, Entity, List, Put, SetHead, Value
 from stateward.testing.conformance.cases import case
@@ -44,12 +45,14 @@ UNRULY = (
 
 async def create(a: Caller, *entities: Entity, owner: str | None = None) -> None:
     """Several entities in one round trip."""
-    commits = [Commit(it, a.world.new_id(), (Append(bodies(1)),), owner=owner) for it in entities]
+    commits = [
+        Commit(entity, a.world.new_id(), (Append(bodies(1)),), owner=owner) for entity in entities
+    ]
     await a.execute(*commits)
 
 
 def in_order(entities: list[Entity]) -> list[Entity]:
-    return sorted(entities, key=lambda it: (it.kind.encode(), it.id.encode()))
+    return sorted(entities, key=lambda entity: (entity.kind.encode(), entity.id.encode()))
 
 
 # --- order and pages --------------------------------------------------------------------
@@ -87,7 +90,7 @@ async def a_kind_is_data_like_an_id(h: Harness) -> None:
     await create(a, *every, owner="u")
     assert await a.list_all(h.namespace, owner="u", limit=1) == in_order(every)
     for kind in kinds:
-        wanted = in_order([it for it in every if it.kind == kind])
+        wanted = in_order([entity for entity in every if entity.kind == kind])
         assert await a.list_all(h.namespace, kind=kind, limit=1) == wanted
 
 
@@ -102,7 +105,7 @@ async def the_last_page_says_so(h: Harness) -> None:
     assert len(page.entities) == 5
     assert page.next is not None
     page = await a.listing(h.namespace, kind="thing", limit=5, after=page.next)
-    assert [found.entity.id for found in page.entities] == ["5"]
+    assert [item.entity.id for item in page.entities] == ["5"]
     assert page.next is None
     assert (await a.listing(h.namespace, kind="none")).next is None
 
@@ -116,7 +119,7 @@ async def changes_between_two_pages_hide_nothing_that_stays(h: Harness) -> None:
     await b.apply(h.entity("08"), Drop())
     await create(b, h.entity("01"), h.entity("15"), owner="u")
     page = await a.listing(h.namespace, owner="u", limit=100, after=page.next)
-    assert [found.entity.id for found in page.entities] == ["10", "12", "14", "15", "16", "18"]
+    assert [item.entity.id for item in page.entities] == ["10", "12", "14", "15", "16", "18"]
 
 
 # --- what is asked for ------------------------------------------------------------------
@@ -125,11 +128,11 @@ async def changes_between_two_pages_hide_nothing_that_stays(h: Harness) -> None:
 @case
 async def a_listing_shows_each_head_and_the_documents_asked_for(h: Harness) -> None:
     a = await h.replica()
-    it, other = h.entity("it"), h.entity("other")
-    await a.apply(it, Append(bodies(1, 2)), Put("a", "1"), Put("b", "2"), owner="u", retain=1e6)
+    entity, other = h.entity("it"), h.entity("other")
+    await a.apply(entity, Append(bodies(1, 2)), Put("a", "1"), Put("b", "2"), owner="u", retain=1e6)
     await a.apply(other, SetHead(status="s", due=7.0), owner="u")
     page = await a.listing(h.namespace, owner="u", documents=("b", "missing"))
-    assert [found.head for found in page.entities] == [await a.head(it), await a.head(other)]
+    assert [item.head for item in page.entities] == [await a.head(entity), await a.head(other)]
     assert {n: v.json for n, v in page.entities[0].documents.items()} == {"b": "2"}
     assert page.entities[1].documents == {}
     assert (await a.listing(h.namespace, owner="u")).entities[0].documents == {}
@@ -142,12 +145,12 @@ async def a_prefix_is_text_and_no_pattern(h: Harness) -> None:
     every = [h.entity(id) for id in ids]
     await create(a, *every, owner="u")
     for prefix in (*ids, "", "zz", "\U0010fffe"):
-        wanted = in_order([it for it in every if it.id.startswith(prefix)])
+        wanted = in_order([entity for entity in every if entity.id.startswith(prefix)])
         for options in ({"kind": "thing"}, {"owner": "u"}):
-            found = await a.list_all(h.namespace, limit=100, prefix=prefix, **options)
-            assert found == wanted, prefix
-        found = await a.list_all(h.namespace, kind="thing", prefix=prefix, reverse=True)
-        assert found == wanted[::-1]
+            entities = await a.list_all(h.namespace, limit=100, prefix=prefix, **options)
+            assert entities == wanted, prefix
+        entities = await a.list_all(h.namespace, kind="thing", prefix=prefix, reverse=True)
+        assert entities == wanted[::-1]
 
 
 @case
@@ -192,8 +195,8 @@ async def what_is_due_comes_soonest_first(h: Harness) -> None:
     await a.apply(h.entity("cleared"), SetHead(due=now - 5.0))
     await a.apply(h.entity("cleared"), SetHead(due=0))
     for limit in (1, 2, 100):
-        found = await a.list_all(h.namespace, kind="thing", due=True, limit=limit)
-        assert [it.id for it in found] == ["a", "c", "d", "e", "b"]
+        entities = await a.list_all(h.namespace, kind="thing", due=True, limit=limit)
+        assert [entity.id for entity in entities] == ["a", "c", "d", "e", "b"]
     assert await ids_of(a, h, kind="thing", prefix="", status="t") == ["c", "d", "e"]
     assert await ids_of(a, h, kind="thing", status="s") == ["a", "b", "never"], "only if asked for"
     assert await ids_of(a, h, kind="thing", due=True, status="t") == ["c", "d", "e"]
@@ -203,7 +206,7 @@ async def what_is_due_comes_soonest_first(h: Harness) -> None:
 
 
 async def ids_of(a: Caller, h: Harness, **options: Any) -> list[str]:
-    return [it.id for it in await a.list_all(h.namespace, **options)]
+    return [entity.id for entity in await a.list_all(h.namespace, **options)]
 
 
 NO_CURSORS = ("", "x", "{}", "[1]", '[1,"a"]', '["x","a","b"]', '[1e400,"a","b"]', "[1,2,3]")
@@ -229,39 +232,37 @@ async def a_cursor_that_no_listing_has_told_is_refused_in_words(h: Harness) -> N
 
 @case
 async def documents_of_an_entity_come_by_the_bytes_of_their_names(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
+    a, entity = await h.replica(), h.entity()
     names = (*UNRULY, "%b", "_a")
-    await a.apply(it, *[Put(name, f'"{number}"') for number, name in enumerate(names)])
+    await a.apply(entity, *[Put(name, f'"{number}"') for number, name in enumerate(names)])
     await a.apply(h.entity("it2"), Put("other", "1"))
-    stored = (await a.everything(it)).documents
+    stored = (await a.everything(entity)).documents
     for reverse in (False, True):
         for prefix in ("", "a", "%", "😀", "\U0010ffff", "none"):
             wanted = [n for n in sorted(names, key=str.encode) if n.startswith(prefix)]
             wanted = wanted[::-1] if reverse else wanted
-            found: list[tuple[str, Value]] = []
+            documents: list[tuple[str, Value]] = []
             after: str | None = None
             while True:
                 page = await a.listing(
-                    h.namespace, within=it, prefix=prefix, reverse=reverse, limit=4, after=after
+                    h.namespace, within=entity, prefix=prefix, reverse=reverse, limit=4, after=after
                 )
-                found += page.documents
+                documents += page.documents
                 if page.next is None:
                     break
                 after = page.next
-            assert found == [(name, stored[name]) for name in wanted]
-    exactly = await a.listing(h.namespace, within=it, limit=len(names))
+            assert documents == [(name, stored[name]) for name in wanted]
+    exactly = await a.listing(h.namespace, within=entity, limit=len(names))
     assert (len(exactly.documents), exactly.next) == (len(names), None)
 
 
 @case
 async def a_listing_of_documents_can_leave_their_values_out(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
+    a, entity = await h.replica(), h.entity()
     op = h.new_id()
-    await a.apply(it, Put("a", "1"))
-    applied = await a.apply(it, Put("a", "2"), Put("b", "3"), op=op)
-    page = await a.listing(h.namespace, within=it, values=False)
+    await a.apply(entity, Put("a", "1"))
+    applied = await a.apply(entity, Put("a", "2"), Put("b", "3"), op=op)
+    page = await a.listing(h.namespace, within=entity, values=False)
     assert [(n, v.json, v.version, v.stamp, v.updated) for n, v in page.documents] == [
         ("a", "", 2, op, applied.at),
         ("b", "", 1, op, applied.at),
@@ -270,13 +271,12 @@ async def a_listing_of_documents_can_leave_their_values_out(h: Harness) -> None:
 
 @case
 async def documents_are_listed_only_to_their_owner(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
-    await a.apply(it, Put("doc", "1"), owner="u")
-    assert len((await a.listing(h.namespace, within=it, owner="u")).documents) == 1
-    assert len((await a.listing(h.namespace, within=it)).documents) == 1
-    assert (await a.listing(h.namespace, within=it, owner="v")).documents == ()
-    assert (await a.listing(h.namespace, within=it, owner="")).documents == ()
+    a, entity = await h.replica(), h.entity()
+    await a.apply(entity, Put("doc", "1"), owner="u")
+    assert len((await a.listing(h.namespace, within=entity, owner="u")).documents) == 1
+    assert len((await a.listing(h.namespace, within=entity)).documents) == 1
+    assert (await a.listing(h.namespace, within=entity, owner="v")).documents == ()
+    assert (await a.listing(h.namespace, within=entity, owner="")).documents == ()
     assert (await a.listing(h.namespace, within=h.entity("absent"))).documents == ()
 
 
@@ -288,8 +288,8 @@ async def namespaces_do_not_see_each_other(h: Harness) -> None:
     a = await h.replica()
     names = [h.namespace + end for end in ("", ":", ":thing", "\x00", "\x00thing", "x", "}", " ")]
     for number, namespace in enumerate(names):
-        it = Entity(namespace, "thing", "same")
-        await a.apply(it, Append(bodies(number)), SetHead(status="s", due=1.0), owner="u")
+        entity = Entity(namespace, "thing", "same")
+        await a.apply(entity, Append(bodies(number)), SetHead(status="s", due=1.0), owner="u")
         await a.apply(Entity(namespace, "thing", f"only {number}"), Put("doc", "1"), owner="u")
     for number, namespace in enumerate(names):
         both = [Entity(namespace, "thing", f"only {number}"), Entity(namespace, "thing", "same")]
@@ -303,25 +303,37 @@ async def namespaces_do_not_see_each_other(h: Harness) -> None:
 
 @case
 async def a_new_owner_finds_it_and_the_old_does_not(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
-    await create(a, it)
-    assert await a.list_all(h.namespace, kind="thing", owner="") == [it]
-    await a.apply(it, SetHead(owner="u"))
-    assert await a.list_all(h.namespace, owner="u") == [it]
-    await a.apply(it, SetHead(owner="v"))
+    a, entity = await h.replica(), h.entity()
+    await create(a, entity)
+    assert await a.list_all(h.namespace, kind="thing", owner="") == [entity]
+    await a.apply(entity, SetHead(owner="u"))
+    assert await a.list_all(h.namespace, owner="u") == [entity]
+    await a.apply(entity, SetHead(owner="v"))
     assert await a.list_all(h.namespace, owner="u") == []
-    assert await a.list_all(h.namespace, owner="v") == [it]
+    assert await a.list_all(h.namespace, owner="v") == [entity]
 
 
 @case
 async def what_was_dropped_is_not_listed_and_what_came_back_is(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
+    a, entity = await h.replica(), h.entity()
     for owner in ("u", "v"):
-        await a.apply(it, Put("doc", "1"), SetHead(status="s", due=1.0), owner=owner)
+        await a.apply(entity, Put("doc", "1"), SetHead(status="s", due=1.0), owner=owner)
         for options in ({"owner": owner}, {"status": "s"}, {"due": True}, {}):
-            assert await a.list_all(h.namespace, kind="thing", **options) == [it]
-        await a.apply(it, Drop())
+            assert await a.list_all(h.namespace, kind="thing", **options) == [entity]
+        await a.apply(entity, Drop())
         for options in ({"owner": owner}, {"status": "s"}, {"due": True}, {}):
             assert await a.list_all(h.namespace, kind="thing", **options) == []
+
+
+@case
+async def a_store_names_its_namespaces_by_their_bytes(h: Harness) -> None:
+    """Where an engine knows them; there may be others' among them."""
+    a = await h.replica()
+    if not isinstance(a.engine, Namespaces):
+        return
+    ours = [f"{h.namespace}{end}" for end in ("", " ", "!", "\x00", "a", "é", "\U00010000", "😀")]
+    await create(a, *[Entity(name, "thing", "entity") for name in ours])
+    await a.apply(Entity(f"{h.namespace}~", "thing", "entity"), Put("doc", "1"))
+    names = list(await a.engine.namespaces())
+    assert names == sorted(set(names), key=str.encode)
+    assert {*ours, f"{h.namespace}~"} <= set(names)

@@ -1,4 +1,4 @@
-"""What was touched last comes first, by the minute, and every page in itself to the moment.
+"""Listings by the latest touch: newest first by the minute, and each page to the moment.
 
 And how many there are of what: both are what a list of conversations shows.
 """
@@ -34,8 +34,8 @@ def touched(
     entity: Entity, at: float, owner: str = "", status: str = "", label: str = ""
 ) -> Commit:
     """A commit after which an entity was touched then, and never since."""
-    told = Head(True, owner, status, label, created=at, updated=at, commits=1)
-    return Commit(entity, f"{entity.id} {at}", (Restore(told),))
+    head = Head(True, owner, status, label, created=at, updated=at, commits=1)
+    return Commit(entity, f"{entity.id} {at}", (Restore(head),))
 
 
 async def recent(a: Caller, h: Harness, **options: object) -> list[str]:
@@ -91,12 +91,12 @@ async def a_page_goes_on_from_what_has_moved_since(h: Harness) -> None:
     await a.execute(*[touched(h.entity(id), LONG_AGO, "u") for id in "abcdefgh"])
     for options in ({}, {"owner": "u"}):
         page = await a.listing(h.namespace, kind="thing", recent=True, limit=3, **options)
-        assert [found.entity.id for found in page.entities] == ["h", "g", "f"]
+        assert [item.entity.id for item in page.entities] == ["h", "g", "f"]
         await b.execute(touched(h.entity("f"), LONG_AGO + 100 * MINUTE, "u"))
         page = await a.listing(
             h.namespace, kind="thing", recent=True, limit=9, after=page.next, **options
         )
-        assert [found.entity.id for found in page.entities] == ["e", "d", "c", "b", "a"]
+        assert [item.entity.id for item in page.entities] == ["e", "d", "c", "b", "a"]
         await b.execute(touched(h.entity("f"), LONG_AGO, "u"))
 
 
@@ -115,9 +115,9 @@ async def every_commit_touches_and_a_refused_one_does_not(h: Harness) -> None:
         refused = await a.commit(h.entity("refused"), Append(bodies(1)), checks=(LogAt(7),))
         is_a(refused, Conflict)
         for options in ({}, {"owner": owner}):
-            found = await recent(a, h, limit=100, **options)
-            assert set(found[:4]) == {"appended", "put", "leased", "headed"}, found
-            assert found[4:] == ["refused", "never"]
+            threads = await recent(a, h, limit=100, **options)
+            assert set(threads[:4]) == {"appended", "put", "leased", "headed"}, threads
+            assert threads[4:] == ["refused", "never"]
 
 
 @clock_case
@@ -128,10 +128,10 @@ async def an_entity_moves_up_with_every_minute(h: Harness) -> None:
         await a.execute(touched(one, LONG_AGO, owner), touched(two, LONG_AGO, owner))
         for number in range(4):
             claimed = owner if number < 2 else None
-            for caller, it in ((a, one), (b, two), (b, one), (b, two), (a, one)):
-                await caller.apply(it, Append(bodies(number)), owner=claimed)
+            for caller, entity in ((a, one), (b, two), (b, one), (b, two), (a, one)):
+                await caller.apply(entity, Append(bodies(number)), owner=claimed)
                 for options in ({}, {"owner": owner}):
-                    assert (await recent(a, h, limit=9, **options))[0] == it.id
+                    assert (await recent(a, h, limit=9, **options))[0] == entity.id
                 await h.pass_time(MINUTE / 2)
 
 
@@ -141,8 +141,8 @@ async def what_is_recent_can_be_chosen_from(h: Harness) -> None:
     states = {"a1": "on", "a2": "off", "a3": "on", "b1": "on", "b2": "", "b3": "off"}
     for age, (id, status) in enumerate(states.items()):
         owner, label = "" if "2" in id else "u", "x" if "1" in id else ""
-        it = touched(h.entity(id), LONG_AGO - age * MINUTE, owner, status=status, label=label)
-        await a.execute(it)
+        entity = touched(h.entity(id), LONG_AGO - age * MINUTE, owner, status=status, label=label)
+        await a.execute(entity)
     for limit in (1, 2, 100):
         assert await recent(a, h, limit=limit, status="on") == ["a1", "a3", "b1"]
         assert await recent(a, h, limit=limit, status="on", owner="u") == ["a1", "a3", "b1"]
@@ -164,22 +164,21 @@ async def what_is_recent_can_be_chosen_from(h: Harness) -> None:
 
 @case
 async def what_is_gone_is_not_recent_and_what_moved_is_with_its_new_owner(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
+    a, entity = await h.replica(), h.entity()
     for owner in ("u", "v", ""):
-        await a.apply(it, Put("doc", "1"), owner=owner)
+        await a.apply(entity, Put("doc", "1"), owner=owner)
         assert await recent(a, h) == await recent(a, h, owner=owner) == ["it"]
-        await a.apply(it, Drop())
+        await a.apply(entity, Drop())
         assert await recent(a, h) == await recent(a, h, owner=owner) == []
-    await a.apply(it, Put("doc", "1"))
+    await a.apply(entity, Put("doc", "1"))
     for before, after in (("", "u"), ("u", "v"), ("v", "")):
-        await a.apply(it, SetHead(owner=after))
+        await a.apply(entity, SetHead(owner=after))
         assert await recent(a, h, owner=after) == ["it"]
         assert await recent(a, h, owner=before) == []
-    await a.apply(it, SetHead(retain=h.span))
+    await a.apply(entity, SetHead(retain=h.span))
     await h.pass_time(h.span)
     assert await recent(a, h) == await recent(a, h, owner="") == []
-    await a.apply(it, Put("doc", "1"), owner="w")
+    await a.apply(entity, Put("doc", "1"), owner="w")
     assert await recent(a, h) == await recent(a, h, owner="w") == ["it"]
     assert await recent(a, h, owner="") == []
 
@@ -223,16 +222,16 @@ async def owners_are_listed_with_how_much_they_have(h: Harness) -> None:
     await a.apply(h.entity("another", "kind"), Put("doc", "1"), owner="b")
 
     async def tally(limit: int, **options: str) -> dict[str, int]:
-        found: dict[str, int] = {}
+        owners: dict[str, int] = {}
         after: str | None = None
         while True:
             page = await a.listing(h.namespace, tally="owner", limit=limit, after=after, **options)
             assert page.entities == ()
             assert len(page.tally) <= limit
-            assert not found.keys() & page.tally.keys()
-            found |= page.tally
+            assert not owners.keys() & page.tally.keys()
+            owners |= page.tally
             if page.next is None:
-                return found
+                return owners
             after = page.next
 
     every = {owner: 2 if owner == "b" else 1 for owner in sorted(UNRULY, key=str.encode)}
@@ -251,17 +250,15 @@ async def owners_are_listed_with_how_much_they_have(h: Harness) -> None:
 @case
 async def a_listing_upwards_begins_at_any_minute_and_tells_the_time(h: Harness) -> None:
     a = await h.replica()
-    await a.execute(
-        *[touched(h.entity(f"{n}"), LONG_AGO + n * MINUTE / 2, "u") for n in range(8)],
-    )
+    await a.execute(*[touched(h.entity(f"{n}"), LONG_AGO + n * MINUTE / 2, "u") for n in range(8)])
     first = int(LONG_AGO // MINUTE)
     for minute in range(5):
         mark = encode([first + minute, "thing", ""], "a cursor")
         for owner in (None, "u"):
             op = List(h.namespace, "thing", owner, recent=True, reverse=True, after=mark, limit=3)
             page = is_a((await a.execute(op))[0], Listed)
-            found = [f"{n}" for n in range(2 * minute, 8)]
-            assert [found.entity.id for found in page.entities] == found[:3]
+            numbers = [f"{n}" for n in range(2 * minute, 8)]
+            assert [item.entity.id for item in page.entities] == numbers[:3]
             applied = await a.apply(h.entity("now", "other"), Append(bodies(1)))
             assert abs(applied.at - page.settled) < MINUTE, "by the engine's clock"
     (none,) = await a.execute(List(h.namespace, "none", recent=True, reverse=True))

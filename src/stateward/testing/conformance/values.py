@@ -135,12 +135,12 @@ HOSTILE = (
 @case
 async def bodies_come_back_byte_for_byte(h: Harness) -> None:
     a, b = await h.replica(), await h.replica()
-    it, together = h.entity("one by one"), h.entity("together")
+    alone, together = h.entity("one by one"), h.entity("together")
     for text in TEXTS:
-        await a.apply(it, Append((text,)))
-        assert (await b.fetch(it, Log(last=1))).lines == text
+        await a.apply(alone, Append((text,)))
+        assert (await b.fetch(alone, Log(last=1))).lines == text
     await a.apply(together, Append(TEXTS, key="k"))
-    for entity in (it, together):
+    for entity in (alone, together):
         fetched = await b.fetch(entity, Log(details=True))
         assert tuple(entry.body for entry in fetched.entries) == TEXTS
         assert (await b.fetch(entity, Log())).lines == "\n".join(TEXTS)
@@ -149,12 +149,11 @@ async def bodies_come_back_byte_for_byte(h: Harness) -> None:
 
 @case
 async def documents_come_back_byte_for_byte(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    await a.apply(it, *[Put(f"{number:02}", text) for number, text in enumerate(TEXTS)])
-    documents = (await b.everything(it)).documents
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    await a.apply(entity, *[Put(f"{number:02}", text) for number, text in enumerate(TEXTS)])
+    documents = (await b.everything(entity)).documents
     assert tuple(documents[name].json for name in sorted(documents)) == TEXTS
-    listed = (await b.listing(h.namespace, within=it)).documents
+    listed = (await b.listing(h.namespace, within=entity)).documents
     assert tuple(value.json for _, value in listed) == TEXTS
 
 
@@ -165,13 +164,13 @@ async def documents_come_back_byte_for_byte(h: Harness) -> None:
 async def hostile_ids_name_one_entity_each(h: Harness) -> None:
     a, b = await h.replica(), await h.replica()
     every = [h.entity(id) for id in HOSTILE]
-    for number, it in enumerate(every):
-        await a.apply(it, Append(bodies(number)), owner=it.id, checks=())
-    fetched = await b.execute(*[Fetch(it, it.id, Log()) for it in every])
-    for number, (it, outcome) in enumerate(zip(every, fetched, strict=True)):
-        seen = is_a(outcome, Fetched)
-        assert (seen.lines, seen.count) == (bodies(number)[0], 1), it
-        assert await b.list_all(h.namespace, owner=it.id) == [it]
+    for number, entity in enumerate(every):
+        await a.apply(entity, Append(bodies(number)), owner=entity.id, checks=())
+    fetched = await b.execute(*[Fetch(entity, entity.id, Log()) for entity in every])
+    for number, (entity, outcome) in enumerate(zip(every, fetched, strict=True)):
+        fetch = is_a(outcome, Fetched)
+        assert (fetch.lines, fetch.count) == (bodies(number)[0], 1), entity
+        assert await b.list_all(h.namespace, owner=entity.id) == [entity]
     assert set(await b.list_all(h.namespace, kind="thing", limit=7)) == set(every)
 
 
@@ -183,36 +182,35 @@ async def hostile_namespaces_and_kinds_are_apart(h: Harness) -> None:
     places += [h.entity("a", kind=name) for name in names]
     outcomes = await a.execute(
         *[
-            Commit(it, h.new_id(), (Append(bodies(number)), Put("doc", "1")))
-            for number, it in enumerate(places)
+            Commit(entity, h.new_id(), (Append(bodies(number)), Put("doc", "1")))
+            for number, entity in enumerate(places)
         ]
     )
     assert len(outcomes) == len(places)
-    for number, it in enumerate(places):
-        seen = await a.fetch(it, Log())
-        assert (seen.lines, seen.head.version) == (bodies(number)[0], 1), it
-        found = await a.listing(it.namespace, kind=it.kind, documents=("doc",))
-        assert [item.entity for item in found.entities] == [it]
+    for number, entity in enumerate(places):
+        fetched = await a.fetch(entity, Log())
+        assert (fetched.lines, fetched.head.version) == (bodies(number)[0], 1), entity
+        page = await a.listing(entity.namespace, kind=entity.kind, documents=("doc",))
+        assert [item.entity for item in page.entities] == [entity]
 
 
 @case
 async def hostile_names_keys_and_statuses_are_data(h: Harness) -> None:
-    a, b = await h.replica(), await h.replica()
-    it = h.entity()
-    await a.apply(it, *[Put(name, f'"{number}"') for number, name in enumerate(HOSTILE)])
-    documents = (await b.everything(it)).documents
+    a, b, entity = await h.replica(), await h.replica(), h.entity()
+    await a.apply(entity, *[Put(name, f'"{number}"') for number, name in enumerate(HOSTILE)])
+    documents = (await b.everything(entity)).documents
     assert {name: value.json for name, value in documents.items()} == {
         name: f'"{number}"' for number, name in enumerate(HOSTILE)
     }
     for number, name in enumerate(HOSTILE):
-        fetched = await b.fetch(it, documents=(name,))
+        fetched = await b.fetch(entity, documents=(name,))
         assert fetched.documents[name].json == f'"{number}"'
     for number, key in enumerate(HOSTILE):
-        await a.apply(it, Append(bodies(number), key=key))
+        await a.apply(entity, Append(bodies(number), key=key))
     for number, key in enumerate(HOSTILE):
-        again = is_a(await b.commit(it, Append(bodies(number), key=key)), Duplicate)
+        again = is_a(await b.commit(entity, Append(bodies(number), key=key)), Duplicate)
         assert again.first.version == number + 1
-    entries = (await b.fetch(it, Log(details=True))).entries
+    entries = (await b.fetch(entity, Log(details=True))).entries
     assert tuple(entry.key for entry in entries) == HOSTILE
     for number, word in enumerate(HOSTILE):
         await a.apply(h.entity(f"{number:02}"), SetHead(status=word, label=word))
@@ -226,15 +224,14 @@ async def hostile_names_keys_and_statuses_are_data(h: Harness) -> None:
 
 @case
 async def hostile_nonces_holders_and_ops_are_data(h: Harness) -> None:
-    a = await h.replica()
-    it = h.entity()
+    a, entity = await h.replica(), h.entity()
     for text in HOSTILE:
-        it = h.entity(text)
-        first = await a.apply(it, Acquire(text, h.span, text), op=text)
+        entity = h.entity(text)
+        first = await a.apply(entity, Acquire(text, h.span, text), op=text)
         assert first.lease is not None
         assert (first.lease.nonce, first.lease.holder) == (text, text)
-        assert is_a(await a.commit(it, Put("doc", "1"), op=text), Duplicate).first == first
-        held = is_a(await a.commit(it, Acquire(text + "!", h.span)), Held)
+        assert is_a(await a.commit(entity, Put("doc", "1"), op=text), Duplicate).first == first
+        held = is_a(await a.commit(entity, Acquire(text + "!", h.span)), Held)
         assert held.head.lease == hidden(first.lease)
         fence = (Fence(first.lease.token, text),)
-        assert (await a.apply(it, Append(("1",)), checks=fence)).version == 1
+        assert (await a.apply(entity, Append(("1",)), checks=fence)).version == 1

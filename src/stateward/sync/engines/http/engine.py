@@ -89,7 +89,7 @@ class HttpEngine:
         return self._decoded(answer, OUTCOMES)
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
-        """The service answers when there is news. It may answer earlier, too."""
+        """Wait until the service answers, which it does on a change, or earlier."""
         body = encode(WaitBody(tuple(cursors.items()), timeout))
         end = self._service.world.monotonic() + timeout + self._service.timeout
         connection = self._connected(end)
@@ -107,7 +107,7 @@ class HttpEngine:
             raise failure_of(answer.status, answer.body, self._service.name)
 
     def migrate(self) -> Sequence[str]:
-        """Nothing: the service sees to its store itself."""
+        """Do nothing: the service migrates its own store."""
         return ()
 
     def describe(self) -> Description:
@@ -122,36 +122,37 @@ class HttpEngine:
 
     def _facts(self) -> StoreFacts:
         end = self._service.deadline(None)
-        answer = self._ask(f"GET {STORE}", Body(b"", MSGPACK), end)
+        nothing = Body(b"", MSGPACK)
+        answer = self._ask(f"GET {STORE}", nothing, end)
         return self._decoded(answer, FACTS)
 
     def _ask(self, what: str, body: Body, deadline: float) -> Answer:
-        """One exchange; once more for each idle connection that turns out to be of no more use."""
-        tried = False
+        """Exchange one request; repeat for each idle connection that turns out to be closed."""
+        is_retry = False
         while True:
             reused = self._top()
             try:
                 connection = reused or self._connected(deadline)
             except StoreUnavailable as error:
-                if tried:
-                    error.applied = "unknown"  # what was sent before this may have arrived
+                if is_retry:
+                    error.applied = "unknown"  # an earlier request may have arrived
                 raise
             try:
                 answer = connection.ask(what, body, deadline)
             except BaseException as error:
                 connection.drop()
                 if reused is not None and isinstance(error, Unanswered):
-                    tried = True
+                    is_retry = True
                     continue
                 raise
             if answer.status == 401 and reused is not None and self._service.login is not None:
-                connection.drop()  # what it logged in with has expired: a new one asks for more
+                connection.drop()  # expired credentials: a new connection asks for others
                 continue
             if answer.last or not self._is_open or len(self._idle) >= IDLE:
                 connection.drop()
             else:
                 self._idle.append(connection)
-            return answer._replace(tried=tried)
+            return answer._replace(tried=is_retry)
 
     def _top(self) -> Connection | None:
         while self._idle:
@@ -190,5 +191,5 @@ class HttpEngine:
 
 
 def create(url: EngineURL, world: World) -> HttpEngine:
-    """https://KEY@host, or http:// on this machine. The options are in `settings.py`."""
+    """Create the engine for https://KEY@host or local http://; `settings.py` has the options."""
     return HttpEngine(parse_service(url, world))

@@ -25,7 +25,7 @@ class Link(Connection[tuple[Any, ...]]):
     answer_by = 0.0  # by this clock; 0: whenever it comes
     clock: Callable[[], float]
     wire: Wire | None  # for single statements; None: cursors for all of them
-    news: Callable[[], bool]  # whether the server has said something unasked
+    news: Callable[[], bool]  # True if the server has sent something unasked
 
     def wait(self, gen: Any, *args: Any, **kwargs: Any) -> Any:
         if self.answer_by:
@@ -33,7 +33,7 @@ class Link(Connection[tuple[Any, ...]]):
         return super().wait(gen, *args, **kwargs)
 
     def ask(self, queries: Sequence[Query]) -> list[Rows]:
-        """The rows of each query, in one round trip. All of them are one transaction."""
+        """Return the rows of each query from one round trip, which is one transaction."""
         if self.wire is not None and len(queries) == 1:
             return [self.wait(self.wire.ask(*queries[0]))]
         cursors = [self.cursor(binary=True) for _ in queries]
@@ -43,15 +43,15 @@ class Link(Connection[tuple[Any, ...]]):
         return [cursor.fetchall() for cursor in cursors]
 
     def is_well(self) -> bool:
-        """Whether it can be lent: not ended, and not between a request and its reply."""
+        """Return whether the connection is open and not between a request and its reply."""
         return not self.closed and self.pgconn.transaction_status == TransactionStatus.IDLE
 
 
 def connect(settings: Settings) -> Link:
-    """A connection set up as every connection of ours is.
+    """Open a connection with our settings.
 
-    A pooler that refuses what a session is told is obeyed from then on: nothing is told, prepared
-    or listened for.
+    If a pooler refuses settings of a session, connections from then on set, prepare and listen for
+    nothing.
     """
     try:
         link = _connect(settings)

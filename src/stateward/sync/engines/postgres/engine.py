@@ -18,10 +18,8 @@ from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
 from stateward.engines.postgres.batch import Batch
 from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.escape import unescape
-from stateward.engines.postgres.failures import RETRIED, explain
+from stateward.engines.postgres.failures import RETRIED, ConnectionLost, explain
 from stateward.engines.postgres.fetch import versions
-from stateward.engines.postgres.notify_sync import Listener
-from stateward.engines.postgres.pool_sync import ConnectionLost, Pool
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings, read_settings
 from stateward.engines.postgres.wire import Rows
@@ -29,6 +27,8 @@ from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
 from stateward.sync.engines.postgres.connection import Query, connect
+from stateward.sync.engines.postgres.notify import Listener
+from stateward.sync.engines.postgres.pool import Pool
 from stateward.sync.engines.postgres.snapshot import Snapshot
 from stateward.world import World
 
@@ -36,7 +36,7 @@ PURGED_TOGETHER = 200  # entities in one transaction
 # Loads in a batch, two of which are under way: the server gathers messages while the client decodes
 # those of the last one. In one batch of a hundred the two took turns, and waited for each other.
 READ_TOGETHER = 34
-RETRIES = 5  # of a batch that the database gave up to resolve a deadlock
+RETRIES = 5  # of a batch that the database ended to resolve a deadlock
 FIRST_POLL, LONGEST_POLL = 0.02, 0.25  # seconds between looks while waiting for a change
 LONGEST_LISTEN = 2.0  # the same while listening
 
@@ -110,7 +110,7 @@ class PostgresEngine:
     def _ask(
         self, queries: Sequence[Query], writes: bool = False, deadline: float | None = None
     ) -> list[Rows]:
-        """One round trip, which a cancelled caller leaves to itself.
+        """Make one round trip, which goes on by itself if the caller is cancelled.
 
         Only a blocking caller waits for the connection itself, and so until its `deadline` alone.
         """
@@ -119,7 +119,7 @@ class PostgresEngine:
     def _round_trip(
         self, queries: Sequence[Query], writes: bool, deadline: float | None = None
     ) -> list[Rows]:
-        """With every failure as one of our errors."""
+        """Make one round trip, and raise every failure as one of our errors."""
         assert self._pool is not None, "open() comes first"
         retries = 0
         while True:
@@ -132,7 +132,7 @@ class PostgresEngine:
                     raise failure from failure.__cause__
 
     def _failure(self, error: ConnectionLost | psycopg.Error, writes: bool) -> StatewardError:
-        """One of our errors: what became of the batch, and why."""
+        """Return the failure as one of our errors, which says what became of the batch and why."""
         cause, applied = (
             (error.error, writes) if isinstance(error, ConnectionLost) else (error, False)
         )
@@ -143,7 +143,7 @@ class PostgresEngine:
 
     @contextmanager
     def snapshot(self) -> Iterator[SyncReader]:
-        """One more connection than the pool has, for as long as it takes."""
+        """Open a connection beyond those of the pool for reading one moment."""
         link = None
         try:
             try:
@@ -170,14 +170,14 @@ class PostgresEngine:
                 if waiter is not None:
                     waiter.ids = None
                 ids, moved = self._look(cursors)
-                left = end - world.monotonic()
-                if moved or left <= 0:
+                seconds = end - world.monotonic()
+                if moved or seconds <= 0:
                     return
                 if waiter is None:
-                    world.block(min(pause, left))
+                    world.block(min(pause, seconds))
                 else:
                     waiter.ids = None if None in ids else frozenset(ids)  # type: ignore[arg-type]
-                    heard = waiter.wait(min(pause, left))
+                    heard = waiter.wait(min(pause, seconds))
                     if heard and listening and waiter.ids is not None:
                         return
                 pause = min(pause * 2, LONGEST_LISTEN if listening else LONGEST_POLL)
@@ -186,10 +186,10 @@ class PostgresEngine:
                 listener.leave(waiter)
 
     def _look(self, cursors: Mapping[Entity, int]) -> tuple[list[int | None], bool]:
-        """The entities' own numbers, and whether a log has left its cursor."""
+        """Return the entities' own numbers, and True if a log has left its cursor."""
         (rows,) = self._ask([versions(list(cursors), self._queries)])
-        found = [version for _, version in rows]
-        return [id_ for id_, _ in rows], found != list(cursors.values())
+        places = [version for _, version in rows]
+        return [id_ for id_, _ in rows], places != list(cursors.values())
 
     def sibling(self) -> SyncEngine:
         from stateward.sync.engines.postgres.engine import PostgresEngine as Sibling
@@ -199,7 +199,7 @@ class PostgresEngine:
     # --- schema ---------------------------------------------------------------------
 
     def _about(self) -> dict[str, str]:
-        """What the schema says of itself; nothing if it is not there."""
+        """Return the schema's table `about`; empty if there is no schema."""
         (((encoding, isolation, _, ours),),) = self._ask([(self._queries.has_schema, ())])
         if encoding != "UTF8":
             raise SchemaError(
@@ -217,7 +217,7 @@ class PostgresEngine:
         return dict(rows)
 
     def migrate(self) -> Sequence[str]:
-        """In one transaction, under a lock that other starting replicas wait for."""
+        """Migrate in one transaction, under a lock that other starting replicas wait for."""
         queries = self._queries
         with self._alone() as cursor:
             cursor.execute(queries.has_schema)
@@ -294,7 +294,7 @@ class PostgresEngine:
 
     @contextmanager
     def _alone(self) -> Iterator[Any]:
-        """A transaction on a connection of its own."""
+        """Run a transaction on a connection of its own."""
         link = None
         try:
             link = connect(self._settings)
@@ -316,5 +316,5 @@ class PostgresEngine:
 
 
 def create(url: EngineURL, world: World) -> PostgresEngine:
-    """postgresql://user:password@host:5432/database; its options are in `settings.py`."""
+    """Create the engine for postgresql://user:password@host:5432/database."""
     return PostgresEngine(read_settings(url, world))

@@ -8,7 +8,7 @@ for is carried to its end all the same.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from hiredis import ReplyError
 from msgspec.structs import replace
@@ -43,7 +43,6 @@ from stateward.sync.engines.redis.client.sentinel import SentinelServer
 from stateward.sync.engines.redis.client.topology import OneServer
 from stateward.world import World
 
-T = TypeVar("T")
 Request = FastRequest | Batch
 
 CAPABILITIES = Capabilities(
@@ -51,7 +50,7 @@ CAPABILITIES = Capabilities(
     shared=True,
     native_notify=True,
     parallel_batches=2,
-    batch=50,  # so that two batches share 100 callers: one is packed while the server has the other
+    batch=50,  # two batches for 100 callers: one is packed while the server has the other
     networked=True,
     purges=True,
     system="redis",
@@ -62,19 +61,12 @@ class RedisEngine:
     """The contract over one server, over the primary of a sentinel's service, or over a cluster."""
 
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
-        """`clock` is for tests only: it tells the time instead of the server."""
+        """`clock` is for tests only, and replaces the time of the server."""
         self.capabilities = replace(CAPABILITIES, parts=server.cluster)
         self._server = server
         members = SeenMembers(5_000)
         self._traits = Traits(
-            server,
-            not server.cluster,
-            clock,
-            Latest(20_000),
-            Latest(20_000),
-            members,
-            set(),
-            set(),
+            server, not server.cluster, clock, Latest(20_000), Latest(20_000), members, set(), set()
         )
         self._servers = _servers_of(server)
         self._notifications = Notifications(server, self._servers.address, self._has_moved)
@@ -118,10 +110,10 @@ class RedisEngine:
         return self._finish(request, deadline)
 
     def part_of(self, op: Op) -> Hashable:
-        """The nodes that it concerns, so that one that hangs holds nothing else up.
+        """Return the nodes of an operation, so that a hanging node delays no other operation.
 
-        That is where it is, where its part of the index is, mostly the same, and for what is new
-        its owner's node. Listings ask all.
+        These are the nodes of the entity and of its part of the index, mostly the same, and for a
+        new entity its owner's node. Listings ask all nodes.
         """
         if not isinstance(op, Commit | Fetch):
             return None
@@ -136,7 +128,7 @@ class RedisEngine:
         return node, its_index, theirs, "new"
 
     def _finish(self, request: Request, deadline: float | None = None) -> list[Any]:
-        """Round after round, until everything that was asked is settled."""
+        """Send round after round, until every operation is settled."""
         batch = request.rest()
         settled = False
         while not settled:
@@ -154,7 +146,7 @@ class RedisEngine:
         self._notifications.wait(cursors, timeout)
 
     def _has_moved(self, cursors: Mapping[Entity, int]) -> bool:
-        """Whether any log has left its cursor (also backwards: a new life)."""
+        """Return True if any log has left its cursor (also backwards: a new life)."""
         heads = [head_key(entity) for entity in cursors]
         steps = [PipelineStep(head, (("HGETALL", head),), timed=True) for head in heads]
         answers = self._servers.trip(steps)
@@ -172,7 +164,7 @@ class RedisEngine:
         return Sibling(self._server, self._traits.clock)
 
     def migrate(self) -> Sequence[str]:
-        """There is no schema."""
+        """Do nothing: there is no schema."""
         return ()
 
     def namespaces(self) -> Sequence[str]:
@@ -187,14 +179,14 @@ class RedisEngine:
         return count
 
     def describe(self) -> Description:
-        told = self._servers.ask_each(
+        replies = self._servers.ask_each(
             ("INFO",),
             ("CONFIG", "GET", "appendonly"),
             ("CONFIG", "GET", "appendfsync"),
             ("CONFIG", "GET", "maxclients"),
         )
         nodes: dict[str, dict[str, str]] = {}
-        for name, (info, *settings) in told.items():
+        for name, (info, *settings) in replies.items():
             if isinstance(info, ReplyError):
                 raise refused(info, self._servers.name)
             nodes[name] = info_of(info)
@@ -210,7 +202,7 @@ def _servers_of(server: Server) -> OneServer:
 
 
 def create(url: EngineURL, world: World) -> RedisEngine:
-    """redis://host:6379, rediss:// (TLS), unix:///path, redis+cluster:// or redis+sentinel://
+    """Create the engine for redis://, rediss://, unix://, redis+cluster:// or redis+sentinel://.
 
     Their options are in `settings.py`.
     """

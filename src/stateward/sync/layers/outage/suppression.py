@@ -26,7 +26,7 @@ from stateward.observe.counters import Counters, count_dropped
 from stateward.observe.logs import Sparing
 from stateward.observe.stderr_log import DEFAULT_LOG
 from stateward.ops import WRITES, Append, Commit, Entity, Fetch, Op, Outcome
-from stateward.sync.layers.deadlines import Deadlines
+from stateward.sync.layers.layer import Layer
 from stateward.sync.layers.outage.replay import Replayer
 from stateward.world import Ticker, World
 
@@ -45,7 +45,7 @@ class Suppression:
 
     def __init__(
         self,
-        below: Deadlines,
+        below: Layer,
         backlog: Backlog,
         replayer: Replayer,
         alarms: Alarms,
@@ -66,9 +66,9 @@ class Suppression:
         self._tick = min(ADOPT_SECONDS, alarms.alarm.seconds / 10)
         self._next_look = self._next_replay = 0.0
         self._news: deque[AlarmEvent] = deque()
-        self._stuck: dict[Entity, str] = {}  # what was not replayed last, and why if it was told
+        self._stuck: dict[Entity, str] = {}  # not replayed last time, and why if that was logged
         self._sought: Entity | None = None  # asked for until the engine could be opened
-        self._unusable = ""  # why it cannot be used, as was told last
+        self._unusable = ""  # why it cannot be used, as was logged last
         self._process = 0
         self._closed = False
         self._alarms = alarms
@@ -85,7 +85,7 @@ class Suppression:
     ) -> list[Outcome | Suppressed]:
         """One commit that appends. If the store cannot take it, its messages are kept for later.
 
-        Then the answer says so; nothing is raised for the store's failure.
+        Then the outcome is `Spilled` or `Dropped`: the store's failure is not raised.
         """
         began = self._world.now()  # what is erased from here on must stay erased
         try:
@@ -98,7 +98,7 @@ class Suppression:
             return [self._suppress(commit, began, error)]
 
     def _execute_after_all(self, ops: Sequence[Op], deadline: float | None) -> list[Outcome]:
-        """The same with what other processes of this machine keep of a thread."""
+        """Replay first what other processes of this machine keep of the thread, too."""
         self._look_around()
         (commit,) = ops
         assert isinstance(commit, Commit)
@@ -112,7 +112,7 @@ class Suppression:
     def _execute_after_replay(
         self, ops: Sequence[Op], deadline: float | None, near: Sequence[Entity] = ()
     ) -> list[Outcome]:
-        """What this process knows of a thread must be in the store before anything else is."""
+        """Replay the spilled turns of these threads, then execute: nothing may overtake them."""
         if self._is_over:
             raise closed()
         policy = self._policy
@@ -138,7 +138,7 @@ class Suppression:
 
     @property
     def _is_over(self) -> bool:
-        """Whether what is left was left to whoever comes next."""
+        """Return whether the records left over belong to the next process by now."""
         return self._waiting is not self._backlog.waiting
 
     def _suppress(self, commit: Commit, began: float, error: StoreUnavailable) -> Suppressed:
@@ -156,24 +156,24 @@ class Suppression:
             append.takes_first,
             append.note,
         )
-        kept = self._backlog.add(record)
+        spilled = self._backlog.add(record)
         self._counters.suppressed += 1
-        if kept:
+        if spilled:
             self._counters.spilled += 1
         else:
             count_dropped(self._counters, commit.entity.id)
-        answer = Spilled(error) if kept else Dropped(error)
+        answer = Spilled(error) if spilled else Dropped(error)
         self._say(record, answer.status, error)
         if self._is_over:
-            # It was under way when the store was closed: its file is left to whoever comes next.
+            # It was under way when the store was closed: its file is left to the next process.
             lost = self._world.call(self._backlog.close)
             return Dropped(error) if lost else answer
-        if kept and self._backlog.has_files:
+        if spilled and self._backlog.has_files:
             self._world.call(self._backlog.persist)
         return answer
 
     def _say(self, record: SpillRecord, status: str, error: StoreUnavailable) -> None:
-        """In the log, and to the alarm; and see to it that somebody brings it to the store."""
+        """Log a suppressed write, tell the alarm, and arm the timer that replays it."""
         unlogged = self._sparing.unlogged(self._world.monotonic())
         if unlogged is None:
             DEFAULT_LOG.count(f"memory_write_suppressed {status}", record.entity.id)
@@ -202,7 +202,7 @@ class Suppression:
     # --- beside everything else -----------------------------------------------------
 
     def seek(self, probe: Entity, error: StoreUnavailable) -> None:
-        """The engine could not be opened: ask for this entity until it could."""
+        """Ask for this entity until the engine could be opened."""
         self._sought = probe
         logger.warning(
             "store_not_reached", extra={"error": type(error).__name__, "reason": str(error)}
@@ -211,7 +211,7 @@ class Suppression:
         self._arm(0.0)
 
     def begin(self) -> None:
-        """The engine has been opened here: look for what an earlier process left."""
+        """Look for what an earlier process left: the engine has been opened here."""
         if self._sought is not None:
             self._sought = None
             logger.warning("store_reached")
@@ -225,7 +225,7 @@ class Suppression:
         self._process = os.getpid()
 
     def round(self) -> float:
-        """Replay what waits, look for files, look after the alarms; seconds until the next."""
+        """Replay what waits, look for files and check the alarms; return seconds until the next."""
         now = self._world.monotonic()
         self._sum_up(now)
         self._tell_news()
@@ -242,7 +242,7 @@ class Suppression:
         return min(self._tick, RETRY_SECONDS) if busy else self._tick
 
     def _seek(self, probe: Entity) -> None:
-        """One attempt; whoever opens the engine ends the search: see `begin`."""
+        """Ask once; the opening of the engine ends the search: see `begin`."""
         try:
             self._below.execute((Fetch(probe),))
         except StatewardError as error:
@@ -258,11 +258,11 @@ class Suppression:
             logger.warning("memory_write_suppressed_again", extra={"unlogged": left_out})
 
     def _replay_all(self, *, alone: bool = False) -> bool:
-        """Whether everything has reached the store; `alone`, whoever keeps what comes first."""
+        """Replay all and return whether nothing waits; `alone`: also turns left to neighbours."""
         self._look_around()
         # Those that could not be stored last time come last: they must not hold up the others.
-        self._stuck = {it: why for it, why in self._stuck.items() if it in self._waiting}
-        entities = [it for it in self._waiting if it not in self._stuck] + list(self._stuck)
+        self._stuck = {e: why for e, why in self._stuck.items() if e in self._waiting}
+        entities = [e for e in self._waiting if e not in self._stuck] + list(self._stuck)
         if not alone and self._near.count:
             entities = self._without_neighbours(entities)
         for start in range(0, len(entities), TOGETHER):
@@ -273,7 +273,7 @@ class Suppression:
         return not self._waiting
 
     def _without_neighbours(self, entities: list[Entity]) -> list[Entity]:
-        """Those of which we keep the first turn; and those whose first one nobody brings, at last.
+        """Leave out threads whose first turn a neighbour keeps, unless it brings none for long.
 
         Several that replay one thread at once do no harm, but a multiple of the work.
         """
@@ -283,7 +283,7 @@ class Suppression:
         due = [op for op, rounds in left.items() if rounds > LEFT_ROUNDS]
         self._left = left | dict.fromkeys(due, 0)
         others = set(near.values())
-        return [it for it in entities if it not in others] + [near[op] for op in due]
+        return [e for e in entities if e not in others] + [near[op] for op in due]
 
     def _try(self, entity: Entity) -> bool:
         try:
@@ -301,7 +301,7 @@ class Suppression:
         return True
 
     def _has_news(self) -> bool:
-        """Whether an alarm has been raised, or is over, that the hook has not heard of."""
+        """Return whether an alarm was raised, or is over, that the hook was not called with."""
         self._news.extend(self._alarms.check(self._world.monotonic()))
         return bool(self._news)
 
@@ -314,7 +314,7 @@ class Suppression:
             self._world.call(tell, self._hook, event)
 
     def _arm(self, delay: float) -> None:
-        """The next round is to be in so many seconds, or earlier."""
+        """Begin the next round in so many seconds, or earlier."""
         if self._closed:
             return
         if self._ticker is None:
@@ -323,7 +323,7 @@ class Suppression:
             self._ticker.wake()
 
     def close(self) -> None:
-        """Replay for a few seconds what waits; then leave it to whoever comes next."""
+        """Replay for a few seconds what waits; then leave the rest to the next process."""
         if self._closed or self._process not in (0, os.getpid()):
             return  # after a fork it is the parent's
         self._closed = True

@@ -20,19 +20,14 @@ from stateward.engines.redis.client.migration import (
     script_digest,
 )
 from stateward.engines.redis.client.pipeline import ASKING, Pipeline, PipelineStep, failure_of
-from stateward.engines.redis.client.pool_sync import Pool
 from stateward.engines.redis.client.redirection import REDIRECTIONS, Redirections
 from stateward.engines.redis.client.server import Address, Server
-from stateward.engines.redis.client.slots import (
-    SlotTable,
-)
+from stateward.engines.redis.client.slots import SlotTable
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.failures import code_of, refused
 from stateward.errors import StoreUnavailable
-from stateward.sync.engines.redis.client.topology import (
-    Keyed,
-    OneServer,
-)
+from stateward.sync.engines.redis.client.pool import Pool
+from stateward.sync.engines.redis.client.topology import Keyed, OneServer
 
 TRYING = 0.05  # seconds before a step is tried again about which the nodes do not agree yet
 
@@ -63,7 +58,7 @@ class ClusterServers(OneServer):
         return self._slots.primary_of(key) or self._server.addresses[0]
 
     def doubt(self, failure: BaseException | None = None, address: Address | None = None) -> None:
-        """What one node holds is doubtful then; of the others nothing was said."""
+        """Note that one node may no longer hold its slots, or with no address that any may not."""
         if address is None:
             self._sure = False
         else:
@@ -76,7 +71,7 @@ class ClusterServers(OneServer):
         self._pools.clear()
 
     def address(self) -> Address:
-        """Another one each time: the last may not have answered."""
+        """Return the address of another primary each time, as the last may not have answered."""
         self._find()
         self._turn += 1
         well = [node for node in self._slots.primaries() if node not in self._doubted]
@@ -113,7 +108,7 @@ class ClusterServers(OneServer):
         return pool
 
     def _find_anew(self, keys: Sequence[str], deadline: float | None) -> None:
-        """If there is a doubt about the nodes that hold these keys. Others' calls do not wait."""
+        """Look for the nodes that hold these keys if in doubt. Other calls do not wait."""
         doubted = self._doubted
         if self._sure and (not doubted or doubted.isdisjoint(map(self._slots.primary_of, keys))):
             return
@@ -125,9 +120,9 @@ class ClusterServers(OneServer):
     def _look(self, deadline: float | None) -> None:
         """Ask any node who holds what, those that did not answer of late last."""
         failure = StoreUnavailable(f"{self.name}: no node could be asked")
-        known = dict.fromkeys([*self._slots.primaries(), *self._server.addresses])
+        nodes = dict.fromkeys([*self._slots.primaries(), *self._server.addresses])
         doubted = set(self._doubted)
-        for address in sorted(known, key=lambda address: address in doubted):
+        for address in sorted(nodes, key=lambda address: address in doubted):
             try:
                 pool = self._pool_of(address)
                 (reply,) = self._ask(pool, ("CLUSTER", "SLOTS"), deadline=deadline)
@@ -144,7 +139,7 @@ class ClusterServers(OneServer):
             raise failure
 
     def idle(self, request: Keyed) -> tuple[Pool, Connection] | None:
-        """Only if one node holds all of it: a lone caller's everyday."""
+        """Return an idle connection if one node holds all keys, as for most lone callers."""
         if not self._sure:
             return None
         first, *others = request.keys
@@ -190,7 +185,7 @@ class ClusterServers(OneServer):
     def _redirect(
         self, trip: Redirections, shares: Sequence[Share], deadline: float | None
     ) -> None:
-        """See what is to be asked for again, and where."""
+        """Find the steps to send again, and their nodes."""
         refused = []
         for share in shares:
             address = share.pool.address
@@ -198,52 +193,52 @@ class ClusterServers(OneServer):
             refused += [(number, address) for number in numbers]
         trip.sent_to, trip.sent_at = {}, self._server.world.monotonic()
         for number, source in refused:
-            said = trip.errors[number]
-            to = self._handed_over(trip.steps[number], said, source, deadline)
+            refusal = trip.errors[number]
+            to = self._handed_over(trip.steps[number], refusal, source, deadline)
             if to is not None:
                 trip.sent_to[number] = to
 
     def _handed_over(
-        self, step: PipelineStep, said: Any, source: Address, deadline: float | None
+        self, step: PipelineStep, reply: Any, source: Address, deadline: float | None
     ) -> Address | None:
-        """Where to ask for a step that a node refused because it hands the slot over.
+        """Return the node to ask for a step that was refused because its slot is handed over.
 
         All keys of the step are there then. None: the slot is not handed over any more.
         """
         pool, server = self._pool_of(source), self._server
         try:
-            if code_of(said) != "ASK":  # which alone tells where
-                (said,) = self._ask(pool, probe(step), deadline=deadline)
-            to = self._slots.named_in(said, source)
+            if code_of(reply) != "ASK":  # only ASK names the other node
+                (reply,) = self._ask(pool, probe(step), deadline=deadline)
+            to = self._slots.named_in(reply, source)
             if to is None or len(keys_of_step(step)) == 1:
                 return to
             login = None
             if server.login is not None:
                 login = server.login()
-            (said,) = self._ask(pool, move(step, to, server, login), deadline=deadline)
-            if is_there_already(said) and self._is_left_over(step, pool, to, deadline):
+            (reply,) = self._ask(pool, move(step, to, server, login), deadline=deadline)
+            if is_there_already(reply) and self._is_left_over(step, pool, to, deadline):
                 again = move(step, to, server, login, replace=True)
-                (said,) = self._ask(pool, again, deadline=deadline)
+                (reply,) = self._ask(pool, again, deadline=deadline)
         except StoreUnavailable as error:
             error.applied = "no"  # the step was not asked for
             raise
-        if not isinstance(said, ReplyError):
+        if not isinstance(reply, ReplyError):
             return to
-        if code_of(said) == "MOVED":
-            return self._slots.named_in(said, source)
-        raise not_moved(said, source, to)
+        if code_of(reply) == "MOVED":
+            return self._slots.named_in(reply, source)
+        raise not_moved(reply, source, to)
 
     def _is_left_over(
         self, step: PipelineStep, pool: Pool, to: Address, deadline: float | None
     ) -> bool:
-        """Whether what the new node has of it is of a move that was cut off, and nothing else."""
+        """Return whether the keys at the new node are only left over from an interrupted move."""
         began = ("HGET", step.key, "created")
         (here,) = self._ask(pool, began, deadline=deadline)
         _, there = self._ask(self._pool_of(to), ASKING, began, deadline=deadline)
         return not isinstance(here, bytes) or not isinstance(there, bytes) or here == there
 
     def _shares(self, trip: Redirections, deadline: float | None) -> list[Share]:
-        """One for each node. Nothing is sent unless all nodes can be reached."""
+        """Divide the trip by node. Nothing is sent unless all nodes can be reached."""
         by_node: dict[Address, list[int]] = {}
         for number in trip.going:
             address = trip.sent_to.get(number) or self._slots.primary_of(trip.steps[number].key)
@@ -276,17 +271,17 @@ class ClusterServers(OneServer):
     def _deliver(self, shares: Sequence[Share], deadline: float | None) -> None:
         """Send all, then wait for all: the nodes work at the same time."""
         failure: StoreUnavailable | None = None
-        sent = []
+        requests = []
         try:
             for share in shares:
                 try:
                     pipeline = share.pipeline
                     share.connection.send(pipeline.packed, pipeline.replies, deadline)
-                    sent.append(share)
+                    requests.append(share)
                 except StoreUnavailable as error:
                     self.doubt(error, share.pool.address)
                     failure = error
-            for share in sent:
+            for share in requests:
                 try:
                     if not share.pipeline.take(share.connection.answer()):
                         self._repeat(share.connection, share.pipeline, deadline)

@@ -5,26 +5,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from stateward.engines.redis.client.pool_sync import Pool
 from stateward.engines.redis.client.server import Address
 from stateward.engines.redis.client.wire import Command
 from stateward.engines.redis.failures import Demoted
 from stateward.errors import StoreUnavailable
+from stateward.sync.engines.redis.client.pool import Pool
 from stateward.sync.engines.redis.client.topology import OneServer, ask_once
 
 
 class SentinelServer(OneServer):
-    """One server, whose address sentinels are asked for whenever there is a doubt."""
+    """One server whose address comes from sentinels, which are asked whenever in doubt."""
 
     def _look(self, deadline: float | None) -> None:
         failure: StoreUnavailable | None = None
-        named: set[Address] = set()
+        addresses: set[Address] = set()
         for sentinel in self._server.addresses:
             try:
                 address, _ = self._ask_sentinel(sentinel, deadline=deadline)
-                if address in named:
+                if address in addresses:
                     continue
-                named.add(address)
+                addresses.add(address)
                 if address != self._pool.address:
                     old, self._pool = self._pool, Pool(self._server, address)
                     self.name = str(address)
@@ -39,7 +39,7 @@ class SentinelServer(OneServer):
         raise failure
 
     def _check_role(self, sentinel: Address, deadline: float | None) -> None:
-        """A sentinel that was cut off may name the primary of before, which is a replica now."""
+        """Check that the address is a primary's: a sentinel may name an old one when cut off."""
         (role,) = self._ask(self._pool, ("ROLE",), deadline=deadline)
         if isinstance(role, list) and role[0] != b"master":  # an error: the user may not ask
             failure = Demoted(
@@ -52,7 +52,7 @@ class SentinelServer(OneServer):
     def _ask_sentinel(
         self, sentinel: Address, *more: Command, deadline: float | None = None
     ) -> tuple[Address, list[Any]]:
-        """The primary, and the replies to what else is asked."""
+        """Return the primary, and the replies to other commands."""
         server, service = self._server.without_login(), self._server.service
         first = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
         reply, *others = ask_once(server, sentinel, first, *more, deadline=deadline)
