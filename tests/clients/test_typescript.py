@@ -16,6 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from docs.pages import blocks
 from servers.ports import free_port
@@ -27,6 +28,7 @@ from stateward import sync
 from stateward.kinds import LOCK
 from stateward.ops import Acquire, Commit, Entity
 from stateward.server.keys import new_key, storing
+from stateward.server.rest_routes import openapi
 from stateward.world import World
 
 PATIENCE = 60.0
@@ -171,10 +173,23 @@ def test_what_is_made_from_the_api_is_committed() -> None:
         assert path.read_bytes() == data, f"{path.name}: run python tools/typescript.py"
 
 
+def test_the_packed_types_name_every_route_and_schema_of_the_service() -> None:
+    document = json.loads(typescript.OPENAPI.read_bytes())
+    assert document == json.loads(msgspec.json.encode(openapi()))
+    with tarfile.open(typescript.packed()) as archive:
+        types = archive.extractfile("package/dist/schema.d.ts")
+        assert types is not None
+        text = types.read().decode()
+    paths, schemas = text.partition("export interface components")[::2]
+    assert set(re.findall(r'^    "(/[^"]*)": \{$', paths, re.MULTILINE)) == set(document["paths"])
+    held = set(re.findall(r"^        (\w+): ", schemas, re.MULTILINE))
+    assert set(document["components"]["schemas"]) <= held
+
+
 def test_the_package_holds_what_is_used_and_nothing_else() -> None:
     with tarfile.open(typescript.packed()) as archive:
         held = {name.removeprefix("package/") for name in archive.getnames()}
-    modules = {path.stem for path in (CLIENT / "src").glob("*.ts")}
+    modules = {path.stem for path in (CLIENT / "src").glob("*.ts")} | {"schema"}
     made = {f"dist/{name}{ending}" for name in modules for ending in (".js", ".d.ts")}
     assert held == made | {"package.json", "README.md", "LICENSE"}
     for name in modules - {"schema"}:
@@ -208,12 +223,7 @@ def test_the_client_holds_against_a_service_that_is_killed(
             keys["several"] = key(direct, "write", ("a/ä", "b"))
             with sync.open(valkey.url, heartbeat=None) as other:
                 keys["outage"] = key(other, "write", ("default",))
-            given = {
-                "url": service.url,
-                "outage": outage.url,
-                "control": control.url,
-                "keys": keys,
-            }
+            given = {"url": service.url, "outage": outage.url, "control": control.url, "keys": keys}
             files = sorted((folder / "test").glob("*.test.ts"))
             words = (
                 "--test",
