@@ -8,20 +8,26 @@ nothing.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 
 from msgspec.structs import replace
 
 from stateward.engine import Engine
+from stateward.engines.memory.cell import Cell
+from stateward.engines.memory.model import Model
 from stateward.engines.passthrough import Passthrough
 from stateward.ops import (
     Append,
     Applied,
     Commit,
+    CommitOutcome,
     CommitsAt,
     Conflict,
     Delete,
     DocumentAt,
+    Drop,
+    Duplicate,
     Fence,
     Fetch,
     Fetched,
@@ -29,7 +35,10 @@ from stateward.ops import (
     Op,
     Outcome,
     Put,
+    Release,
+    SetHead,
     StatusIn,
+    Trim,
 )
 
 NEVER = StatusIn(())  # a check that nothing meets
@@ -164,3 +173,121 @@ def redelivered(commit: Commit) -> Commit:
     """The same writes as a stranger's."""
     writes = tuple(replace(w, key=None) if isinstance(w, Append) else w for w in commit.writes)
     return replace(commit, op=commit.op + "-again", writes=writes, checks=())
+
+
+# --- stores that keep a wrong account of some commits -----------------------------------
+
+Spoiler = Callable[[Cell, Cell, Commit, float], None]
+
+
+class Misaccounts(Model):
+    """A store in memory that spoils what some commits leave behind."""
+
+    def __init__(self, suffers: Callable[[Commit], bool], spoil: Spoiler, kind: type) -> None:
+        super().__init__()
+        self._suffers = suffers
+        self._spoil = spoil
+        self._kind = kind
+        self._in_batch = False
+
+    def execute(self, ops: Sequence[Op], now: float) -> list[Outcome]:
+        self._in_batch = len(ops) > 1
+        return super().execute(ops, now)
+
+    def _commit(self, commit: Commit, now: float) -> CommitOutcome:
+        before = copy(self._cells.get(commit.entity)) or Cell()
+        outcome = super()._commit(commit, now)
+        cell = self._cells.get(commit.entity)
+        if isinstance(outcome, self._kind) and cell is not None and self._suffers(commit):
+            self._spoil(before, cell, commit, now)
+        return outcome
+
+    def suffers_in_batches(self, commit: Commit) -> bool:
+        return self._in_batch
+
+
+def uncounted(before: Cell, cell: Cell, commit: Commit, now: float) -> None:
+    cell.commits = before.commits
+
+
+def counted(before: Cell, cell: Cell, commit: Commit, now: float) -> None:
+    cell.commits += 1
+
+
+def untouched(before: Cell, cell: Cell, commit: Commit, now: float) -> None:
+    cell.updated = before.updated
+
+
+def touched(before: Cell, cell: Cell, commit: Commit, now: float) -> None:
+    cell.updated = now
+
+
+def unstamped(before: Cell, cell: Cell, commit: Commit, now: float) -> None:
+    cell.stamp = before.stamp
+
+
+def stamped(before: Cell, cell: Cell, commit: Commit, now: float) -> None:
+    cell.stamp = commit.op
+
+
+def put_unstamped(before: Cell, cell: Cell, commit: Commit, now: float) -> None:
+    for name, value in cell.documents.items():
+        if name in before.documents:
+            old = before.documents[name]
+            cell.documents[name] = replace(value, stamp=old.stamp, updated=old.updated)
+
+
+def put_at_the_end(before: Cell, cell: Cell, commit: Commit, now: float) -> None:
+    for name, value in cell.documents.items():
+        cell.documents[name] = replace(value, log=cell.version)
+
+
+def alone(kind: type) -> Callable[[Commit], bool]:
+    """Commits whose only write is of this kind."""
+    return lambda commit: [type(write) for write in commit.writes] == [kind]
+
+
+def having(kind: type) -> Callable[[Commit], bool]:
+    return lambda commit: any(type(write) is kind for write in commit.writes)
+
+
+def keyed(commit: Commit) -> bool:
+    return any(type(write) is Append and write.key is not None for write in commit.writes)
+
+
+def noted(commit: Commit) -> bool:
+    return any(type(write) is Append and write.note is not None for write in commit.writes)
+
+
+def in_batches(spoil: Spoiler) -> Model:
+    model = Misaccounts(lambda commit: model.suffers_in_batches(commit), spoil, Applied)
+    return model
+
+
+MISACCOUNTS: dict[str, Callable[[], Model]] = {
+    "a checked append is not counted": lambda: Misaccounts(
+        lambda commit: alone(Append)(commit) and bool(commit.checks), uncounted, Applied
+    ),
+    "a lone append is not counted": lambda: Misaccounts(alone(Append), uncounted, Applied),
+    "a lone append does not touch": lambda: Misaccounts(alone(Append), untouched, Applied),
+    "a checked append does not touch": lambda: Misaccounts(
+        lambda commit: alone(Append)(commit) and bool(commit.checks), untouched, Applied
+    ),
+    "an append by a key leaves the stamp": lambda: Misaccounts(keyed, unstamped, Applied),
+    "an append with a note is not counted": lambda: Misaccounts(noted, uncounted, Applied),
+    "a release does not touch": lambda: Misaccounts(having(Release), untouched, Applied),
+    "a new owner does not touch": lambda: Misaccounts(having(SetHead), untouched, Applied),
+    "a trim changes the stamp": lambda: Misaccounts(having(Trim), stamped, Applied),
+    "a put alone is not counted": lambda: Misaccounts(alone(Put), uncounted, Applied),
+    "a put leaves the document's stamp": lambda: Misaccounts(having(Put), put_unstamped, Applied),
+    "a put takes the version of later appends": lambda: Misaccounts(
+        having(Put), put_at_the_end, Applied
+    ),
+    "a drop is not counted": lambda: Misaccounts(having(Drop), uncounted, Applied),
+    "a refused commit is counted": lambda: Misaccounts(lambda _: True, counted, Conflict),
+    "a refused commit touches": lambda: Misaccounts(lambda _: True, touched, Conflict),
+    "a repeated commit is counted": lambda: Misaccounts(lambda _: True, counted, Duplicate),
+    "a repeated commit touches": lambda: Misaccounts(lambda _: True, touched, Duplicate),
+    "a commit of a batch is not counted": lambda: in_batches(uncounted),
+    "a commit of a batch does not touch": lambda: in_batches(untouched),
+}

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import venv
 from collections.abc import Iterator
 from pathlib import Path
 
+import collected
 import pytest
 from hypothesis import HealthCheck, settings
 
+from once_more import Causes
 from release import Built, build, install
 from system_packages import find
 
@@ -22,6 +25,65 @@ pytest.register_assert_rewrite(
 # How long an example takes says nothing on a machine that others use too.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+
+# --- tiers: what `make test`, `make verify` and `make soak` run ------------------------------
+#
+# `make test` runs what needs only Python and requirements-test.txt, in seconds. Folders say which
+# tests need more: a server, a framework, a browser, npm, child processes that are killed. Their
+# tests, those with a parameter that names a server, and those with the mark `verify` are left to
+# `make verify`; the mark `soak` leaves a test to `make soak`.
+
+NEED_MORE = {
+    *("processes", "servers"),  # at any depth
+    *("bench", "clients", "dashboard", "docs", "effects", "findings", "frameworks", "integrations"),
+    *("mcp_server", "moves", "postgres", "project", "redis", "replicas", "service", "shapes"),
+    "typed",
+}
+SERVERS = re.compile(r"postgres|redis|valkey|cluster|pgbouncer|pooler|faststream|strands")
+LATER = ("verify", "soak", "timing")
+TESTS = Path(__file__).parent
+
+
+def needs_more(path: Path) -> bool:
+    """Return whether a folder on the way to this file is for `make verify`."""
+    return not NEED_MORE.isdisjoint(path.relative_to(TESTS).parts)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--tier", choices=("test", "verify"), default="verify", help="test: what needs only Python"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    first = config.getoption("--tier") == "test"
+    collected.soak = not first and "not soak" not in config.option.markexpr
+    if hasattr(config, "cache") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Causes(config.cache))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files that cannot even be imported where requirements-dev.txt is not installed."""
+    first = config.getoption("--tier") == "test"
+    return True if first and needs_more(collection_path) else None
+
+
+def pytest_pycollect_makeitem(name: str, obj: object) -> list[pytest.Item] | None:
+    """Make no items of a function for the soak where this run cannot select them."""
+    marks = getattr(obj, "pytestmark", []) if name.startswith("test") else []
+    return [] if not collected.soak and any(mark.name == "soak" for mark in marks) else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        parameters = item.callspec.id.split("-") if hasattr(item, "callspec") else []
+        if needs_more(item.path) or any(map(SERVERS.match, parameters)):
+            item.add_marker("verify")
+    if config.getoption("--tier") == "test":
+        later = [item for item in items if any(map(item.get_closest_marker, LATER))]
+        config.hook.pytest_deselected(items=later)
+        items[:] = [item for item in items if not any(map(item.get_closest_marker, LATER))]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -74,8 +136,12 @@ def framework_python(python: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     return folder / "bin" / "python"
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Nothing that was not tried stays unsaid."""
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Report which programs were missing, so that no one takes their tests for passed."""
+    if config.getoption("--tier") == "test":
+        return
     absent = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
     if absent:
         terminalreporter.write_line(

@@ -156,16 +156,8 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "fidelity.*.promise": "unknown",
         "fidelity.*.tried": "unknown",
     },
-    "windows": {
-        "windows": "unknown",
-        "windows.*.promise": "unknown",
-        "windows.*.tried": "unknown",
-    },
-    "keys": {
-        "keys": "unknown",
-        "keys.*.promise": "unknown",
-        "keys.*.tried": "unknown",
-    },
+    "windows": {"windows": "unknown", "windows.*.promise": "unknown", "windows.*.tried": "unknown"},
+    "keys": {"keys": "unknown", "keys.*.promise": "unknown", "keys.*.tried": "unknown"},
     "isolation": {
         "isolation": "unknown",
         "isolation.*.promise": "unknown",
@@ -186,22 +178,14 @@ EVIDENCE: dict[str, dict[str, str]] = {
         "kill_checks.*.promise": "unknown",
         "kill_checks.*.tried": "unknown",
     },
-    "lasting": {
-        "lasting": "unknown",
-        "lasting.*.promise": "unknown",
-        "lasting.*.tried": "unknown",
-    },
+    "lasting": {"lasting": "unknown", "lasting.*.promise": "unknown", "lasting.*.tried": "unknown"},
     "retention": {
         "retention": "unknown",
         "retention.*.promise": "unknown",
         "retention.*.tried": "unknown",
     },
     **{
-        field: {
-            field: "unknown",
-            f"{field}.*.promise": "unknown",
-            f"{field}.*.tried": "unknown",
-        }
+        field: {field: "unknown", f"{field}.*.promise": "unknown", f"{field}.*.tried": "unknown"}
         for field in ("effects", "orphans", "erasure", "context")
     },
     "slowdown": {

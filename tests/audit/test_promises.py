@@ -12,11 +12,11 @@ from msgspec.structs import replace
 from audit.auditing import answer, judged
 from audit.test_questions import good
 from stateward.audit import questions
-from stateward.audit.former_names import RENAMED
 from stateward.audit.questions.promise import Promise
 from stateward.audit.record import Check, Counterexample, Record
 from stateward.audit.workloads.trials import Trials, difference, merged, message_difference, shown
 from stateward.cli.audit.run import saved
+from stateward.errors import InvalidInput
 
 # The fields of a record that hold checks, and the questions that judge them.
 JUDGED: dict[str, Any] = {
@@ -90,19 +90,14 @@ def test_a_promise_that_was_not_tried_is_not_kept(field: str, promise: Promise) 
         assert (found.verdict, promise.name in found.summary) == ("unknown", True)
 
 
-def test_a_record_saved_with_former_names_gets_the_same_answers(tmp_path: Path) -> None:
-    record = good()
-    for field, names in RENAMED.items():
-        former = {new: old for old, new in names.items()}
-        assert former.keys() <= {each.name for at, each in CASES if at == field}
-        checks: list[Check] = getattr(record, field)
-        found = [replace(c, promise=former.get(c.promise, c.promise)) for c in checks]
-        setattr(record, field, found)
-    record.format = 4
-    assert judged(record).verdict == "unknown"  # the questions do not know the former names
-    file = tmp_path / "record.json"
+def test_a_record_of_another_format_is_not_judged(tmp_path: Path) -> None:
+    record, file = good(), tmp_path / "record.json"
     file.write_bytes(msgspec.json.encode(record))
-    assert judged(saved(str(file))).answers == judged(good()).answers
+    assert judged(saved(str(file))).answers == judged(record).answers
+    record.format += 1
+    file.write_bytes(msgspec.json.encode(record))
+    with pytest.raises(InvalidInput, match="run the audit again"):
+        saved(str(file))
 
 
 def test_what_a_memory_refuses_by_an_error_is_no_failure_where_it_may() -> None:

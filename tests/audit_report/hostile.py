@@ -72,7 +72,5 @@ class Plan(NamedTuple):
 
 
 plans = st.builds(
-    Plan,
-    st.sampled_from(sorted(sample_reports.SAMPLES)),
-    st.lists(texts, min_size=1, max_size=6),
+    Plan, st.sampled_from(sorted(sample_reports.SAMPLES)), st.lists(texts, min_size=1, max_size=6)
 )

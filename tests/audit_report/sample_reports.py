@@ -9,11 +9,8 @@ from stateward.audit.report import (
     FORMAT,
     SEVERITIES,
     Answer,
-    Curve,
     Evidence,
     Growth,
-    Moment,
-    Point,
     Report,
     Setting,
     Span,
@@ -21,6 +18,7 @@ from stateward.audit.report import (
     Verdict,
     Waiver,
 )
+from stateward.pages.series import Curve, Moment, Point
 
 QUESTIONS = (
     (
@@ -83,11 +81,7 @@ QUESTIONS = (
         "Can several agents modify one user's state at once?",
         "Read, change, write: done by two at once, the second overwrites what the first did.",
     ),
-    (
-        "conflicts",
-        "Is there conflict resolution?",
-        "A conflict that nobody notices is lost data.",
-    ),
+    ("conflicts", "Is there conflict resolution?", "A conflict that nobody notices is lost data."),
     (
         "consistency",
         "Is state eventually or immediately consistent?",
@@ -632,9 +626,4 @@ def waived() -> Report:
     )
 
 
-SAMPLES = {
-    "passing": passing,
-    "failing": failing,
-    "interrupted": interrupted,
-    "waived": waived,
-}
+SAMPLES = {"passing": passing, "failing": failing, "interrupted": interrupted, "waived": waived}

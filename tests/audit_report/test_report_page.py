@@ -16,21 +16,13 @@ from msgspec.structs import replace
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from stateward.audit.forms import baseline, words
-from stateward.audit.forms.html import charts, page
-from stateward.audit.report import (
-    VERDICTS,
-    Curve,
-    Growth,
-    Moment,
-    Point,
-    Report,
-    Span,
-    Timeline,
-    worst_first,
-)
+from stateward.audit.forms import baseline, page, sentences
+from stateward.audit.forms import charts as drawings
+from stateward.audit.report import VERDICTS, Growth, Report, Span, Timeline, worst_first
+from stateward.pages import words
+from stateward.pages.series import Curve, Moment, Point
 
-FILES = files("stateward.audit.forms.html")
+FILES = files("stateward.pages")
 VOID = {"meta", "link"}
 every_sample = pytest.mark.parametrize("report", [make() for make in SAMPLES.values()], ids=SAMPLES)
 
@@ -81,13 +73,16 @@ def test_everything_that_the_report_holds_is_on_the_page(report: Report) -> None
     expected = [report.title, report.target, report.verdict.upper(), report.sentence, "Seed 7"]
     for answer in report.answers:
         expected += [answer.question, answer.summary, answer.why, answer.remedy]
-        expected += [" ".join(answer.counter_example.split()), words.sentence(words.waiver(answer))]
+        expected += [
+            " ".join(answer.counter_example.split()),
+            words.sentence(sentences.waiver(answer)),
+        ]
         for fact in answer.evidence:
-            expected += [fact.what, words.measured(fact), fact.limit, fact.power]
+            expected += [fact.what, sentences.measured(fact), fact.limit, fact.power]
     expected += [line.title for line in report.timelines] + [c.title for c in report.curves]
     expected += [fault.label for line in report.timelines for fault in line.faults]
     for setting in report.settings:
-        expected += [setting.name, setting.value, setting.meaning, words.source(setting)]
+        expected += [setting.name, setting.value, setting.meaning, sentences.source(setting)]
     for name, value in words.rows(report.environment):
         expected += [name, value]
     if report.seed != 7:
@@ -246,7 +241,8 @@ def test_the_numbers_of_faults_are_apart_and_drawn_over_everything() -> None:
         assert drawn.index('class="badge"') > drawn.index('class="line p99"')
         (scale,) = re.findall(r'y="([0-9.]+)">ms', drawn)
         cys = re.findall(r'class="badge" cx="[0-9.]+" cy="([0-9.]+)"', drawn)
-        assert min(map(float, cys)) - charts.BADGE >= float(scale) + 4  # below the scale's name
+        # Below the scale's name.
+        assert min(map(float, cys)) - drawings.BADGE >= float(scale) + 4
         assert "limit-text" not in drawn  # question 6's limit is not held against an outage
     assert "calls that failed, as they must while the store is down" in text
     calm = page.html(replace(report, timelines=(Timeline("load", moments),)))

@@ -241,6 +241,7 @@ def move(turns: int, seed: int, new_store: NewStore, folder: Path) -> None:
             assert walk.check(store) == counts
 
 
+@pytest.mark.verify
 def test_what_each_turn_was_given_is_told_by_another_engine(
     new_store: NewStore, tmp_path: Path
 ) -> None:

@@ -115,6 +115,7 @@ def test_only_the_last_messages_are_read_if_so_wished(folder: Path) -> None:
     assert (only["kind"], only["at"]) == ("complaint", 4)
 
 
+@pytest.mark.verify
 def test_local_embeddings_can_be_used(folder: Path) -> None:
     assert len(asked("--semantic", cwd=folder)["repeats"]) >= 3
 

@@ -100,10 +100,7 @@ class Command:
 
 @pytest.fixture
 def command(
-    url: str,
-    namespace: str,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    url: str, namespace: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Command:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     return Command(url, namespace, capsys, monkeypatch)

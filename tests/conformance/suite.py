@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import zlib
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
+import collected
 import pytest
 
 from conformance import blocking, state
@@ -75,17 +77,38 @@ ABOUT_TIME = [
 ]
 
 
-def params(cases: Iterable[tuple[str, Any]], *prefixes: str, others: Any = None) -> list[Any]:
+def selectable(params: Iterable[Any]) -> list[Any]:
+    """Return the parameters of a test that this run may select."""
+    return [p for p in params if collected.soak or all(mark.name != "soak" for mark in p.marks)]
+
+
+# One of several ways in which a store is reached: its number among them, and how many they are.
+Cell = tuple[int, int]
+
+
+def belongs(name: str, cell: Cell) -> bool:
+    """Return whether a case runs in this cell of an engine before the soak.
+
+    Cases of the contract are about the engine, so they run in each. Cases of the state layer are
+    about what is above it, so each runs once per engine, in the cell that its name decides.
+    """
+    number, count = cell
+    return name in OF_ENGINES or zlib.crc32(name.encode()) % count == number
+
+
+def params(
+    cases: Iterable[tuple[str, Any]], *prefixes: str, others: Any = None, cell: Cell = (0, 1)
+) -> list[Any]:
     """For `parametrize`: the cases whose names begin so; the others get a mark, or are left out.
 
-    For stores on a server: sweeps are left to the soak.
+    For stores on a server: sweeps and the cases of other cells are left to the soak.
     """
     chosen = []
     for name, case in cases:
-        if name in SWEEPS:
+        if name in SWEEPS or not belongs(name, cell):
             chosen.append(pytest.param(case, id=name, marks=pytest.mark.soak))
         elif name.startswith(prefixes or ""):
             chosen.append(pytest.param(case, id=name))
         elif others is not None:
             chosen.append(pytest.param(case, id=name, marks=others))
-    return chosen
+    return selectable(chosen)

@@ -21,7 +21,6 @@ from msgspec.structs import replace
 
 from stateward.engine import GRACE, KEY_SECONDS
 from stateward.engines.memory.model import Model
-from stateward.engines.sqlite.engine_sync import SqliteEngine
 from stateward.engines.sqlite.file import File
 from stateward.ops import (
     Absent,
@@ -61,6 +60,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.sync.engines.memory import MemoryEngine
+from stateward.sync.engines.sqlite.engine import SqliteEngine
 from stateward.testing.clock import SteppableWorld
 
 START = 1_700_000_000.0

@@ -124,6 +124,7 @@ OTHER = {
 }
 # Named by what takes them, and made by the store alone.
 GIVEN_BACK = {"AlarmEvent", "Cursor", "Lock", "Thread"}
+RETURNED = ("stateward.records", "stateward.state.window_record")  # modules of what is returned
 
 
 def parameters(function: Any) -> list[inspect.Parameter]:
@@ -155,7 +156,7 @@ def options() -> dict[str, type]:
     return {
         name: cls
         for name, cls in found.items()
-        if inspect.isclass(cls) and cls.__module__ != "stateward.records"  # what is given back
+        if inspect.isclass(cls) and cls.__module__ not in RETURNED
     }
 
 

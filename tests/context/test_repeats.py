@@ -14,13 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stateward import InvalidInput, sync
-from stateward.repeats import (
-    Repeat,
-    find_repeats,
-    find_repeats_async,
-    local_embed,
-    with_receipts,
-)
+from stateward.repeats import Repeat, find_repeats, find_repeats_async, local_embed, with_receipts
 from stateward.repeats.complaints import complains
 
 Message = dict[str, Any]
@@ -580,6 +574,7 @@ HONEST = {
 }
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", HONEST)
 def test_a_conversation_that_lost_nothing_shows_nothing(name: str) -> None:
     assert find_repeats(talk(*HONEST[name])) == []
@@ -651,6 +646,7 @@ def test_what_a_model_raises_comes_through() -> None:
         find_repeats(talk(*COLOURS), embed=fails)
 
 
+@pytest.mark.verify
 def test_local_embeddings_need_no_network_and_know_synonyms() -> None:
     embed = local_embed()
     sofa, couch, invoice = embed(["a comfortable sofa", "a comfortable couch", "unpaid invoice"])

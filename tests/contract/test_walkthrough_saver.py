@@ -163,9 +163,7 @@ async def conversation(saver: Saver, turns: int) -> tuple[Head, list[Range]]:
     return at, ranges
 
 
-async def test_a_put_is_one_commit_and_a_growing_list_is_stored_by_its_new_part(
-    walk: Walk,
-) -> None:
+async def test_a_put_is_one_commit_and_a_growing_list_is_stored_by_its_new_part(walk: Walk) -> None:
     saver = Saver(walk.a, forks=False)
     await conversation(saver, 120)
     assert walk.a.trips == 120

@@ -222,9 +222,7 @@ async def test_tasks_are_listed_by_status(walk: Walk) -> None:
         assert [found.entity.id for found in listed.entities] == ids
 
 
-async def test_a_result_is_kept_as_long_as_told_and_then_the_task_may_run_again(
-    walk: Walk,
-) -> None:
+async def test_a_result_is_kept_as_long_as_told_and_then_the_task_may_run_again(walk: Walk) -> None:
     lease = lease_of(await walk.a.one(claim("a", op="1")))
     walk.advance(20)
     is_a(await walk.a.one(complete(lease, 1, op="2")), Applied)

@@ -274,11 +274,7 @@ async def test_a_sleep_knows_its_end_from_its_own_entry(walk: Walk) -> None:
     slept: Entry = fetched.entries[0]
     wake = slept.at + json.loads(slept.body)["sleep"]
     again = driving(
-        lease,
-        SetHead(due=wake),
-        Release(lease.token, lease.nonce),
-        op="5",
-        at=fetched.head,
+        lease, SetHead(due=wake), Release(lease.token, lease.nonce), op="5", at=fetched.head
     )
     is_a(await walk.b.one(again), Applied)
     walk.advance(2999)
@@ -329,9 +325,7 @@ async def test_a_transition_is_a_swap_of_the_status_by_anybody(walk: Walk) -> No
     is_a(await walk.a.one(step(lease, "refund#1", "r-7", op="5")), Applied)  # drives on meanwhile
 
 
-async def test_the_unfinished_ones_of_a_user_with_their_state_in_one_round_trip(
-    walk: Walk,
-) -> None:
+async def test_the_unfinished_ones_of_a_user_with_their_state_in_one_round_trip(walk: Walk) -> None:
     """One listing a status: right as long as everybody knows every status that is not an end."""
     is_a(await walk.a.one(begin("a", op="1")), Applied)
     done = Entity("shop", "workflow", "refund-990")

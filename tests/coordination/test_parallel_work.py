@@ -12,7 +12,7 @@ import pytest
 
 import stateward
 from stateward.errors import InvalidInput, LeaseHeld, LeaseLost, StoreUnavailable
-from stateward.state.run_record import DEATHS_FORGIVEN
+from stateward.state.workflow_record import DEATHS_FORGIVEN
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import open_faulty
 

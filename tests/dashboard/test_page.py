@@ -21,6 +21,7 @@ from stateward.server.dashboard import assets
 Look = Callable[..., Dashboard]
 
 FOLDER = Path(__file__).parent
+UI = typescript.ROOT / "src" / "stateward" / "server" / "ui"
 AXE = FOLDER / "axe.min.js.gz"
 AXE_RUN = (
     "(only) => axe.run(document, {resultTypes: ['violations'], ...only}).then((r) => r.violations)"
@@ -144,8 +145,16 @@ def test_on_this_machine_alone_no_key_is_needed(
     local.close()
 
 
+def test_no_line_of_the_sources_is_longer_than_120_characters() -> None:
+    sources = [path for path in UI.iterdir() if path.suffix in (".js", ".css", ".html")]
+    assert len(sources) > 20
+    for path in sources:
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            assert len(line) <= 120, f"{path.name}:{number}"
+
+
 def test_the_types_of_the_pages_agree() -> None:
-    """As its JSDoc says them; `make test` has installed the compiler."""
+    """As its JSDoc says them; `make verify` has installed the compiler."""
     compiler = typescript.tool("typescript", "bin/tsc")
     typescript.run(typescript.node(), compiler, "-p", FOLDER, cwd=FOLDER)
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from effects import payments
 from stateward.engines.sqlite.engine import SqliteEngine
-from stateward.engines.sqlite.engine_sync import SqliteEngine as BlockingSqlite
 from stateward.kinds import EFFECT
 from stateward.ops import Acquire, Commit, Op, Release
+from stateward.sync.engines.sqlite.engine import SqliteEngine as BlockingSqlite
 
 BEFORE, INTENDED, ASKED, ANSWERED, RECORDED = POINTS = range(1, 6)
 

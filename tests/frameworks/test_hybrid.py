@@ -22,6 +22,7 @@ from stateward.integrations.faststream import StatewardMiddleware, step
 from stateward.integrations.google_adk import StatewardSessionService, register_schemes
 from stateward.integrations.openai_agents import StatewardSession
 from stateward.integrations.strands import StatewardSessionRepository, StatewardStorage
+from stateward.integrations.window_options import WindowOptions
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 REFERENCE = ROOT / "docs" / "reference" / "agent-frameworks.md"
@@ -105,6 +106,14 @@ async def test_jobs_are_finished_once_though_coordinators_and_workers_are_killed
     assert said == "{'weather': 'sunny in Lisbon', 'prices': 'coffee costs 3 in Lisbon'}\n"
 
 
+def parameters_of(kind: Any) -> list[str]:
+    """The names of the parameters, with those that a `WindowOptions` stands for."""
+    parameters = inspect.signature(kind).parameters
+    window = [name for name, each in parameters.items() if "WindowOptions" in str(each.annotation)]
+    plain = [name for name in parameters if name not in window]
+    return [*plain, *(WindowOptions.__annotations__ if window else ())]
+
+
 @pytest.mark.parametrize(
     "kind",
     [
@@ -121,6 +130,6 @@ def test_every_method_and_argument_of_an_adapter_is_in_the_reference(kind: Any) 
     text = REFERENCE.read_text("utf-8")
     own = [name for name in vars(kind) if not name.startswith("_")] if inspect.isclass(kind) else []
     inherited = {"search", "flush"}  # the framework's own, as it documents them
-    arguments = [name for name in inspect.signature(kind).parameters if name not in inherited]
+    arguments = [name for name in parameters_of(kind) if name not in inherited]
     for name in (kind.__name__, *own, *arguments):
         assert re.search(rf"`[^`\n]*(?<!\w){re.escape(name)}(?!\w)[^`\n]*`", text), name

@@ -57,10 +57,7 @@ TURNS = {
         ("user", "Please grill it."),
         ("call", "Agent", {"prompt": "grill"}),
         ("result", "done"),
-        (
-            "assistant",
-            "I remember: A steak, please.; With beans.; And salt.; Please grill it.",
-        ),
+        ("assistant", "I remember: A steak, please.; With beans.; And salt.; Please grill it."),
     ],
     "node": turn("And wine?", "wine", "Red wine."),
     "again": turn("What was it again?", "order", "All of it."),

@@ -226,11 +226,7 @@ def hostile(matcher: Matcher) -> Iterator[tuple[str, str, str]]:
 
 
 def _collect(
-    matcher: Matcher,
-    tree: Any,
-    before: str,
-    words: dict[str, None],
-    beginnings: dict[str, None],
+    matcher: Matcher, tree: Any, before: str, words: dict[str, None], beginnings: dict[str, None]
 ) -> str:
     """Words that repeats in this may repeat, and what leads to each; returns what passes it."""
     for op, given in tree:

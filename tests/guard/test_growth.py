@@ -34,7 +34,7 @@ from stateward.repeats import find_repeats, with_receipts
 from stateward.repeats.words import LONGEST
 from stateward.shapes import translate
 from stateward.shapes.pairs import ITEMS, digest, paired
-from stateward.shapes.parts import CallPart, Said, TextPart
+from stateward.shapes.parts import CallPart, Speech, TextPart
 from stateward.shapes.sources import Sources
 from stateward.sync.why.moment import read_thread
 from stateward.why.signs import signs_of
@@ -116,6 +116,7 @@ def database() -> Iterator[PostgresServer]:
     server.remove()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", DETAILED)
 def test_postgres_reads_a_long_append_with_details_once(
     name: str, database: PostgresServer
@@ -196,9 +197,7 @@ def test_a_long_window_looks_at_each_message_a_few_times(
     assert_linear(cost)
 
 
-def test_the_newest_steps_of_a_long_turn_are_copied_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_newest_steps_of_a_long_turn_are_copied_once(monkeypatch: pytest.MonkeyPatch) -> None:
     turns_of = window._turns
     monkeypatch.setattr(window, "_turns", lambda *a: [Copied(turn) for turn in turns_of(*a)])
 
@@ -218,7 +217,7 @@ def test_the_newest_steps_of_a_long_turn_are_copied_once(
 # --- translations -----------------------------------------------------------------------
 
 
-class CountedSaid(Said):
+class CountedSaid(Speech):
     """A message that counts, also in its copies, how often its parts are read."""
 
     def __post_init__(self) -> None:

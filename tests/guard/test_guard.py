@@ -205,6 +205,7 @@ def served(asking: redis.Redis) -> tuple[int, int]:
     return sum(commands), said["total_reads_processed"]
 
 
+@pytest.mark.verify
 async def test_a_server_runs_as_many_commands_for_a_long_history_as_for_a_short_one(
     valkey: RedisServer,
 ) -> None:
@@ -233,6 +234,7 @@ async def least(server: RedisServer, call: Callable[[], Any]) -> tuple[int, int]
     return min(each for each, _ in seen), min(each for _, each in seen)
 
 
+@pytest.mark.verify
 async def test_a_server_runs_few_more_commands_for_a_put_with_its_history(
     valkey: RedisServer,
 ) -> None:

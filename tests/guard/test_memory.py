@@ -7,6 +7,7 @@ import gc
 import tracemalloc
 from pathlib import Path
 
+import pytest
 from servers.postgres import PostgresServer
 from servers.redis import running
 
@@ -52,11 +53,13 @@ async def test_an_idle_conversation_takes_less_than_a_kibibyte(tmp_path: Path) -
     assert await traced(url) <= MOST
 
 
+@pytest.mark.verify
 async def test_an_idle_conversation_takes_less_than_a_kibibyte_on_valkey(tmp_path: Path) -> None:
     with running(tmp_path / "server", "valkey") as server:
         assert await traced(server.url) <= MOST
 
 
+@pytest.mark.verify
 async def test_an_idle_conversation_takes_less_than_a_kibibyte_on_postgres() -> None:
     server = PostgresServer(fsync="off").start()
     try:

@@ -67,6 +67,8 @@ def uses() -> Iterator[Use]:
         if path.startswith(("sync/", "repeats/")):
             continue
         source = file.read_text("utf-8")
+        if "\nimport re\n" not in source:
+            continue
         tree = ast.parse(source)
         names: dict[ast.AST, str] = {}
         for node in ast.walk(tree):

@@ -165,6 +165,7 @@ def database(counts: Counts) -> Iterator[PostgresServer]:
     server.remove()
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("name", ASKED)
 def test_postgres_touches_the_same_pages_but_for_the_height_of_its_indexes(
     name: str, counts: Counts, database: PostgresServer
@@ -205,6 +206,7 @@ end
 """
 
 
+@pytest.mark.verify
 def test_a_redis_server_carries_out_the_same_commands(counts: Counts, tmp_path: Path) -> None:
     with (
         running(tmp_path, "valkey", "--appendonly", "no") as server,

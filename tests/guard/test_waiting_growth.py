@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import pytest
 import redis
 from servers.redis import running
 
@@ -118,6 +119,7 @@ def test_sqlite_takes_the_same_steps_for_an_inbox_of_ten_times_as_many(tmp_path:
     assert_flat(found)
 
 
+@pytest.mark.verify
 def test_redis_carries_out_the_same_commands_for_an_inbox_of_ten_times_as_many(
     tmp_path: Path,
 ) -> None:

@@ -39,12 +39,7 @@ def test_a_conversation_goes_on_in_a_new_process(url: str) -> None:
         assert finished(chatter(url, name, 1)) == [f"kept {name}-0-0"]
     with StatewardSaver.from_url(url) as saver:
         state = echo(saver).get_state(at("t")).values
-    assert said(state) == [
-        "first-0-0",
-        "you said: first-0-0",
-        "second-0-0",
-        "you said: second-0-0",
-    ]
+    assert said(state) == ["first-0-0", "you said: first-0-0", "second-0-0", "you said: second-0-0"]
 
 
 def test_eight_processes_on_one_conversation_lose_or_split_no_turn_without_raising(

@@ -460,10 +460,7 @@ async def test_messages_are_readable_json(memory: stateward.Store) -> None:
     messages = [SystemMessage("Be brief. " + "x" * 300), HumanMessage("Grüße", name="kim")]
     config = await grow(saver, at("t"), messages, "1")
     (part,) = await parts(memory, "t")
-    assert part["items"][1] == {
-        "$message": "human",
-        "data": {"content": "Grüße", "name": "kim"},
-    }
+    assert part["items"][1] == {"$message": "human", "data": {"content": "Grüße", "name": "kim"}}
     assert await read(saver, config) == messages
 
 
@@ -557,9 +554,7 @@ async def test_a_module_that_is_named_once_allows_its_data_classes(memory: state
 
 def test_of_a_module_that_is_named_nothing_but_data_is_constructed() -> None:
     serde = StrictSerializer(__name__)
-    forged = ormsgpack.packb(
-        ormsgpack.Ext(0, ormsgpack.packb([__name__, "Opener", 1])),
-    )
+    forged = ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb([__name__, "Opener", 1])))
     with pytest.raises(stateward.SchemaError, match="Opener is not read"):
         serde.loads_typed(("msgpack", forged))
     elsewhere = ormsgpack.packb(ormsgpack.Ext(0, ormsgpack.packb([f"{__name__}x", "Order", 1])))

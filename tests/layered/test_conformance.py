@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conformance import blocking, state
+from conformance import blocking, state, suite
 
 from stateward.engine import Engine, SyncEngine
 from stateward.engines.memory.engine import MemoryEngine
@@ -29,10 +29,10 @@ TO_THE_ENGINE = (
 )
 
 
-def of_stores(cases: list[tuple[str, Any]]) -> list[Any]:
+def of_stores(cases: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """The cases that speak to stores alone."""
     return [
-        pytest.param(case, id=name)
+        (name, case)
         for name, case in cases
         if not any(word in source_of(case) for word in TO_THE_ENGINE)
     ]
@@ -89,13 +89,13 @@ class LayeredBlockingHarness(blocking.StoreHarness):
         return super().store(**layers, **options)
 
 
-@pytest.mark.parametrize("case", of_stores(state.CASES))
+@pytest.mark.parametrize("case", suite.params(of_stores(state.CASES), cell=(0, 2)))
 async def test_async(case: state.Case) -> None:
     async with LayeredHarness(Three(), SteppableWorld(START)) as harness:
         await case(harness)
 
 
-@pytest.mark.parametrize("case", of_stores(blocking.CASES))
+@pytest.mark.parametrize("case", suite.params(of_stores(blocking.CASES), cell=(1, 2)))
 def test_sync(case: blocking.Case) -> None:
     with LayeredBlockingHarness(Three(), SteppableWorld(START)) as harness:
         case(harness)

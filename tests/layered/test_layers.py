@@ -90,6 +90,7 @@ async def test_the_same_url_twice_is_one_engine(tmp_path: Path) -> None:
         assert (await store.health()).engine == "sqlite"
 
 
+@pytest.mark.verify
 async def test_conversations_on_a_volume_and_the_rest_on_a_server(
     tmp_path: Path, postgres: str
 ) -> None:
@@ -166,6 +167,7 @@ def test_a_blocking_block_whose_lease_is_lost_is_told_on_every_engine() -> None:
 # --- one of them fails ------------------------------------------------------------------
 
 
+@pytest.mark.verify
 async def test_health_names_the_one_that_fails(tmp_path: Path, server: PostgresServer) -> None:
     gone = f"postgresql://nobody@127.0.0.1:{free_port()}/nothing?connect_timeout=1"
     store = stateward.open(gone, threads=f"sqlite:///{tmp_path}/t.db")
@@ -210,6 +212,7 @@ def test_an_erasure_that_failed_on_one_engine_goes_on_where_it_was(tmp_path: Pat
         assert not store.thread("s-1").load().exists
 
 
+@pytest.mark.verify
 async def test_sweeping_and_describing_cover_every_engine(tmp_path: Path, postgres: str) -> None:
     async with stateward.open(postgres, threads=f"sqlite:///{tmp_path}/t.db") as store:
         said = await store.describe()

@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from conformance import blocking, state
+from conformance import blocking, state, suite
 
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
@@ -42,10 +42,10 @@ START = 1_700_000_000.0
 # --- every promise of a store holds with a cache ----------------------------------------
 
 
-def of_threads_and_users(cases: list[tuple[str, Any]]) -> list[Any]:
+def of_threads_and_users(cases: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     """The cases that read through a store what a cache remembers."""
     return [
-        pytest.param(case, id=name)
+        (name, case)
         for name, case in cases
         if name.split(".")[0]
         in ("threads", "users", "windows", "belongings", "feeds", "compaction")
@@ -62,7 +62,7 @@ class CachedBlockingHarness(blocking.StoreHarness):
         return super().store(cache=Cache(), **options)
 
 
-@pytest.mark.parametrize("case", of_threads_and_users(state.CASES))
+@pytest.mark.parametrize("case", suite.params(of_threads_and_users(state.CASES), cell=(0, 2)))
 async def test_async(case: state.Case) -> None:
     model = Model()
     harness = CachedHarness(lambda world: MemoryEngine(model, world), SteppableWorld(START))
@@ -70,7 +70,7 @@ async def test_async(case: state.Case) -> None:
         await case(harness)
 
 
-@pytest.mark.parametrize("case", of_threads_and_users(blocking.CASES))
+@pytest.mark.parametrize("case", suite.params(of_threads_and_users(blocking.CASES), cell=(1, 2)))
 def test_sync(case: blocking.Case) -> None:
     model = Model()
     harness = CachedBlockingHarness(

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 
 from stateward import SchemaError, StoreUnavailable
 from stateward.engines.memory.model import Model
-from stateward.layers.coalescer_sync import Coalescer, Lane
+from stateward.layers.lane_sync import Lane
 from stateward.layers.queue import MOST_CHARACTERS
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, Fetched, Log, Op, Outcome
 from stateward.sync.engines.memory import MemoryEngine
+from stateward.sync.layers.coalescer import Coalescer
 from stateward.world import World
 
 PATIENCE = 5.0  # seconds until a test that waits for a condition gives up
@@ -444,9 +445,7 @@ def test_a_batch_that_stalls_in_a_server_holds_up_only_what_it_touches(callers: 
     coalescer.drain()
 
 
-def test_reads_that_fail_behind_writes_do_not_say_that_nothing_was_stored(
-    callers: Callers,
-) -> None:
+def test_reads_that_fail_behind_writes_do_not_say_that_nothing_was_stored(callers: Callers) -> None:
     gate = Gate(shut=False)
     coalescer = Coalescer(gate)
     gate.damage["b"] = StoreUnavailable("it went away", applied="no")

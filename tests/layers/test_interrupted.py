@@ -26,7 +26,6 @@ from stateward.engines.redis.client.pool import MOST
 from stateward.engines.registry import parse
 from stateward.engines.sqlite.checkpoint import PAGES, Checkpoints
 from stateward.engines.sqlite.settings import parse_file
-from stateward.layers.coalescer_sync import Coalescer
 from stateward.ops import (
     Absent,
     Acquire,
@@ -53,6 +52,7 @@ from stateward.ops import (
 )
 from stateward.sync.engines.memory import MemoryEngine
 from stateward.sync.engines.passthrough import Passthrough
+from stateward.sync.layers.coalescer import Coalescer
 from stateward.world import World
 
 POLICY = stateward.Policy(threads="raise", write_timeout=20.0, read_timeout=20.0)
@@ -292,6 +292,7 @@ def test_real_signals_wedge_nothing(sqlite: str) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.verify
 def test_however_often_a_caller_is_interrupted_connections_are_left_for_others(redis: str) -> None:
     """At every point, more often than there may be connections."""
     with sync.open(redis, spill=False, policy=POLICY) as store:

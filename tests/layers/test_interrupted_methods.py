@@ -30,7 +30,7 @@ from stateward.engines.registry import create_engine, parse
 from stateward.errors import InvalidInput, StatewardError
 from stateward.kinds import HEARTBEAT
 from stateward.ops import Op, Outcome
-from stateward.state.run_record import DEATHS
+from stateward.state.workflow_record import DEATHS
 from stateward.testing.conformance.harness import Caller
 from stateward.world import World
 
@@ -153,10 +153,7 @@ async def allowed_states(h: StoreHarness, replica: Caller, name: str, method: Me
 
 
 async def everywhere(
-    make: Make,
-    thrown: type[BaseException] | None,
-    names: Sequence[str],
-    samples: int | None = None,
+    make: Make, thrown: type[BaseException] | None, names: Sequence[str], samples: int | None = None
 ) -> None:
     """At every await of these methods; with `samples`, at so many of each."""
     h, drawn, mark = StoreHarness(make, World()), random.Random(repr(thrown)), uuid4().hex
@@ -235,16 +232,16 @@ def at_url(url: str) -> Make:
     return lambda world: create_engine(parsed, world)
 
 
-# What tells one exception of a signal from another is above the engine and in asyncio, so over a
-# file one of them is enough: there it may come while another thread is at work.
+# The code that tells one exception of a signal from another is above the engine and in asyncio,
+# so over a file one of them is enough: there it may come while another thread is at work.
 @pytest.mark.parametrize(
     ("place", "thrown"),
     [
         (in_memory, None),
-        (in_memory, Terminated),
-        (in_memory, KeyboardInterrupt),
-        (in_a_file, None),
-        (in_a_file, Terminated),
+        pytest.param(in_memory, Terminated, marks=pytest.mark.verify),
+        pytest.param(in_memory, KeyboardInterrupt, marks=pytest.mark.verify),
+        pytest.param(in_a_file, None, marks=pytest.mark.verify),
+        pytest.param(in_a_file, Terminated, marks=pytest.mark.verify),
     ],
     ids=lambda value: getattr(value, "__name__", str(value)),
 )

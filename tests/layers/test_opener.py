@@ -14,11 +14,13 @@ from stateward import Policy, StoreClosed, StoreUnavailable, sync
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
 from stateward.engines.passthrough import Passthrough
+from stateward.layers.coalescer import Coalescer
 from stateward.layers.opener import Opener
 from stateward.layers.opener_sync import Opener as SyncOpener
 from stateward.ops import Entity, Fetch
 from stateward.sync.engines.memory import MemoryEngine as SyncMemoryEngine
 from stateward.sync.engines.passthrough import Passthrough as SyncPassthrough
+from stateward.sync.layers.coalescer import Coalescer as SyncCoalescer
 from stateward.world import World
 
 PATIENCE = 8.0  # seconds, far more than the deadlines here and less than an opening may take
@@ -66,7 +68,7 @@ class SlowSync(SyncPassthrough):
 
 async def test_a_deadline_bounds_the_wait_for_the_opening_which_goes_on() -> None:
     engine = Slow()
-    opener = Opener(engine, World())
+    opener = Opener(engine, World(), Coalescer)
     began = monotonic()
     for _ in range(2):
         with pytest.raises(StoreUnavailable, match="could not be opened in time") as caught:
@@ -81,7 +83,7 @@ async def test_a_deadline_bounds_the_wait_for_the_opening_which_goes_on() -> Non
 
 async def test_a_store_that_is_closed_while_it_opens_leaves_nothing_open() -> None:
     engine = Slow()
-    opener = Opener(engine, World())
+    opener = Opener(engine, World(), Coalescer)
     with pytest.raises(StoreUnavailable):
         await opener.execute(FETCH, monotonic() + SOON)
     asyncio.get_running_loop().call_soon(engine.go_on.set)
@@ -92,7 +94,7 @@ async def test_a_store_that_is_closed_while_it_opens_leaves_nothing_open() -> No
 
 def test_a_deadline_of_a_blocking_caller_bounds_it_too() -> None:
     engine = SlowSync()
-    opener = SyncOpener(engine, World())
+    opener = SyncOpener(engine, World(), SyncCoalescer)
     failures: list[StoreUnavailable] = []
 
     def call() -> None:
@@ -113,7 +115,7 @@ def test_a_deadline_of_a_blocking_caller_bounds_it_too() -> None:
 
 def test_a_blocking_store_that_is_closed_while_it_opens_leaves_nothing_open() -> None:
     engine = SlowSync()
-    opener = SyncOpener(engine, World())
+    opener = SyncOpener(engine, World(), SyncCoalescer)
     with pytest.raises(StoreUnavailable):
         opener.execute(FETCH, monotonic() + SOON)
     opener.close()

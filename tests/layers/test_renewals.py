@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from stateward import LeaseLost
 from stateward.engines.registry import create_sync_engine, parse
+from stateward.layers.leases import held
 from stateward.layers.leases.renewal import Renewals
 from stateward.observe.counters import Counters
-from stateward.ops import Entity
+from stateward.ops import Entity, Lease
+from stateward.sync.layers.leases import held as blocking_held
 from stateward.testing.clock import SteppableWorld
 
 
@@ -52,9 +57,9 @@ def test_short_tasks_one_after_the_other_wake_the_thread_once() -> None:
     world = Watched()
     renewals = Renewals(create_sync_engine(parse("memory://"), world), world, Counters())
     for _ in range(5):
-        held = Held()
-        renewals.add(held, world.at)
-        renewals.remove(held)
+        short = Held()
+        renewals.add(short, world.at)
+        renewals.remove(short)
         assert world.made.step() is not None, "it still looks when the first one was due"
         world.at += 0.001
     assert world.made.wakes == 1
@@ -63,4 +68,20 @@ def test_short_tasks_one_after_the_other_wake_the_thread_once() -> None:
     renewals.add(Held(), world.at)
     assert world.made.wakes == 2
     assert world.made.step() == 10.0
+    renewals.close()
+
+
+@pytest.mark.parametrize("colour", [held, blocking_held])
+def test_a_late_renewal_revives_no_lease_that_was_reported_as_lost(colour: Any) -> None:
+    world = Watched()
+    renewals = Renewals(create_sync_engine(parse("memory://"), world), world, Counters())
+    lease = Lease(1, "n", "", world.at, world.at + 30.0)
+    holding = colour.HeldLease(Held.entity, lease, 30.0, world.at, renewals, world)
+    holding.check()
+    world.at += 30.0
+    with pytest.raises(LeaseLost):
+        holding.check()
+    holding.renewed(world.at)
+    with pytest.raises(LeaseLost):
+        holding.check()
     renewals.close()

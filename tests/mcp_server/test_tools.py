@@ -11,15 +11,7 @@ from typing import Any
 import pytest
 
 import stateward
-from mcp_server.conftest import (
-    INJECTION,
-    SECRET,
-    Seeded,
-    in_process,
-    said,
-    seed,
-    use_every_tool,
-)
+from mcp_server.conftest import INJECTION, SECRET, Seeded, in_process, said, seed, use_every_tool
 from stateward import sync
 from stateward.errors import NotPermitted
 from stateward.mcp.reads import READS

@@ -114,10 +114,7 @@ def _grown(storage: Sizes) -> None:
 
 
 @pytest.mark.parametrize("file", ["prometheus-rules.yml", "grafana-dashboard.json"])
-async def test_every_metric_that_a_query_names_is_in_a_real_scrape(
-    file: str,
-    log: Log,
-) -> None:
+async def test_every_metric_that_a_query_names_is_in_a_real_scrape(file: str, log: Log) -> None:
     scrape = scrapes.read((await troubled(log)).prometheus())
     emitted = {name for name, samples in scrape.samples.items() if samples}
     text = "\n".join(queries(file))
@@ -159,9 +156,7 @@ def test_every_metric_has_its_place_on_the_dashboard() -> None:
 # --- Datadog ----------------------------------------------------------------------------
 
 
-async def test_every_metric_that_a_monitor_names_is_in_a_real_packet(
-    log: Log,
-) -> None:
+async def test_every_metric_that_a_monitor_names_is_in_a_real_packet(log: Log) -> None:
     lines = Lines(tags=True).since_last(await troubled(log))
     sent = {line.partition(":")[0] for line in lines}
     monitors = json.loads((rules.HERE / "datadog-monitors.json").read_text())
@@ -178,9 +173,7 @@ async def test_every_metric_that_a_monitor_names_is_in_a_real_packet(
 # --- CloudWatch -------------------------------------------------------------------------
 
 
-async def test_every_filter_finds_its_real_log_lines_and_no_others(
-    log: Log,
-) -> None:
+async def test_every_filter_finds_its_real_log_lines_and_no_others(log: Log) -> None:
     await troubled(log)
     template = json.loads((rules.HERE / "cloudwatch.json").read_text())
     filters = {

@@ -11,7 +11,7 @@ from stateward.observe.exporters.statsd import Lines
 from stateward.observe.metrics import Family, Metrics, Sample
 from stateward.observe.tenants import BUSY, BYTES, CANDIDATES, EVENTS, FIRST, NAMED, OTHER, Tenants
 from stateward.observe.workers import TENANTS, with_few_tenants
-from stateward.records import ThreadListener
+from stateward.state.thread_listener import ThreadListener
 from stateward.testing.faults import open_faulty
 
 EVENTS_TOTAL = "stateward_tenant_events_total"

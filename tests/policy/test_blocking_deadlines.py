@@ -17,8 +17,8 @@ from servers import until
 from policy.engines import ENGINES, Step
 from stateward import Policy, StoreUnavailable
 from stateward.engines.registry import create_sync_engine, parse
-from stateward.layers.coalescer_sync import Coalescer
 from stateward.ops import Append, Applied, Commit, Entity, Fetch, Log, Op
+from stateward.sync.layers.coalescer import Coalescer
 from stateward.sync.layers.deadlines import Deadlines
 from stateward.world import World
 

@@ -68,6 +68,16 @@ def test_a_hundred_callers_that_waited_in_vain_are_one() -> None:
     assert tried.state == "open"
 
 
+def test_a_store_that_has_answered_others_a_moment_ago_is_not_down() -> None:
+    tried = breaker()
+    for now in (1.0, 2.0, 3.0):
+        tried.answered = now - 0.2
+        tried.failed(0.9, now)
+        assert tried.state == "closed"
+    tried.failed(0.9, 3.4)
+    assert tried.state == "open"
+
+
 def test_while_it_is_open_one_call_at_a_time_finds_out() -> None:
     tried = breaker(1)
     tried.failed(0.0, 1.0)

@@ -231,9 +231,7 @@ async def test_it_is_found_though_the_store_has_forgotten_the_op(
         assert (window.version, texts(window).count("one")) == (1101, 1)
 
 
-async def test_it_is_found_though_many_others_have_written_within_a_moment(
-    tmp_path: Path,
-) -> None:
+async def test_it_is_found_though_many_others_have_written_within_a_moment(tmp_path: Path) -> None:
     world = World()
     engine = create_engine(parse("memory://"), world)
     options: dict[str, Any] = {"policy": IMPATIENT, "spill": str(tmp_path / "spill")}
@@ -461,10 +459,7 @@ async def test_a_wrong_clock_revives_nothing_and_loses_nothing(
     place: str, tmp_path: Path, off: float
 ) -> None:
     """The engine's clock is right; that of the replica that spills is not."""
-    engine = stateward.testing.faults.FaultyEngine(
-        create_engine(parse(place), World()),
-        World(),
-    )
+    engine = stateward.testing.faults.FaultyEngine(create_engine(parse(place), World()), World())
     spill = Spill(str(tmp_path / "spill"))
     store = FaultyStore(
         engine, world=WrongClock(off), policy=IMPATIENT, spill=spill, identity=place

@@ -99,6 +99,8 @@ def test_closing_replays_and_ends_its_thread(place: str, tmp_path: Path) -> None
         store.thread("s-1").append(say("one"))
     store.close()
     assert store.counters.replayed == 1
+    for thread in set(threading.enumerate()) - before:
+        thread.join(30)  # one that has done its work may not have ended yet
     assert set(threading.enumerate()) <= before
 
 

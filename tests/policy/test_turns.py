@@ -10,7 +10,7 @@ import pytest
 from servers import until
 
 import stateward
-from policy.test_killed import locked
+from policy.processes.test_killed import locked
 from stateward import Policy
 from stateward.kinds import turn_of
 from stateward.ops import Commit, Entity, Fetch, Fetched

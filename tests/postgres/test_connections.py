@@ -221,7 +221,7 @@ async def test_a_server_that_stops_answering_is_given_up_in_time(
     await one(engine, turn("first"))
     blocking.execute([Fetch(IT)])
     monkeypatch.setattr("stateward.engines.postgres.pool.ANSWER_SECONDS", 0.3)
-    monkeypatch.setattr("stateward.engines.postgres.pool_sync.ANSWER_SECONDS", 0.3)
+    monkeypatch.setattr("stateward.sync.engines.postgres.pool.ANSWER_SECONDS", 0.3)
     server.pause()
     try:
         with pytest.raises(StoreUnavailable, match="did not answer in time") as caught:

@@ -138,16 +138,6 @@ def test_a_schema_of_a_newer_release_is_refused(
             attempt()
 
 
-def test_a_schema_from_before_the_first_release_is_refused(
-    server: PostgresServer, url: str, schema: str
-) -> None:
-    make_blocking(url).migrate()
-    server.run_sql(f"UPDATE {schema}.about SET value = '0.1.0' WHERE name = 'oldest_release'")
-    for attempt in (make_blocking(url).open, make_blocking(url).migrate):
-        with pytest.raises(SchemaError, match="stateward backup"):
-            attempt()
-
-
 def test_a_schema_that_holds_something_else_is_left_alone(
     server: PostgresServer, url: str, schema: str
 ) -> None:

@@ -75,15 +75,6 @@ def test_a_migrated_file_says_what_it_is_and_who_may_use_it(path: Path, url: str
     assert rows == [("oldest_release", "0.2.0")]
 
 
-def test_a_file_from_before_the_first_release_is_refused(path: Path) -> None:
-    store_file(path).open()
-    with connected(path) as connection:
-        connection.execute("UPDATE stateward SET value = '0.1.0' WHERE name = 'oldest_release'")
-    for attempt in (store_file(path).open, store_file(path).migrate):
-        with pytest.raises(stateward.SchemaError, match="stateward backup"):
-            attempt()
-
-
 def test_migrations_are_numbered_without_a_gap() -> None:
     numbers = [step.number for step in migrations()]
     assert numbers == list(range(1, LATEST + 1))

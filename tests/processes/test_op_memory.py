@@ -10,7 +10,6 @@ import apsw
 import pytest
 
 from stateward.engine import OPS_KEPT
-from stateward.engines.sqlite.engine_sync import SqliteEngine
 from stateward.engines.sqlite.file import File
 from stateward.ops import (
     Append,
@@ -25,6 +24,7 @@ from stateward.ops import (
     Put,
     Trim,
 )
+from stateward.sync.engines.sqlite.engine import SqliteEngine
 from stateward.world import World
 
 IT, OTHER = Entity("n", "thread", "it"), Entity("n", "thread", "other")

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import stateward
-from stateward.engines.sqlite.engine import INLINE, SqliteEngine, are_small_appends
+from stateward.engines.sqlite.engine import SqliteEngine
 from stateward.engines.sqlite.file import File
+from stateward.engines.sqlite.loop_access import INLINE, are_small_appends
 from stateward.errors import InvalidInput
 from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Fetched, Log, Put
 from stateward.world import World

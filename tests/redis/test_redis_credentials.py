@@ -76,9 +76,7 @@ def test_a_token_that_rotates_is_asked_for_again_in_blocking_calls(server: Redis
     assert len(tokens.asked_on) >= 4
 
 
-async def test_the_url_may_name_the_user_and_the_function_the_password(
-    server: RedisServer,
-) -> None:
+async def test_the_url_may_name_the_user_and_the_function_the_password(server: RedisServer) -> None:
     tokens = Tokens(server)
     url = f"redis://agents:outdated@127.0.0.1:{server.port}"
     async with stateward.open(url, credentials=tokens.password) as store:

@@ -8,11 +8,7 @@ from pathlib import Path
 
 from servers import until
 from servers.redis import RedisServer
-from servers.redis_cluster import (
-    RedisCluster,
-    running_cluster,
-    running_sentinels,
-)
+from servers.redis_cluster import RedisCluster, running_cluster, running_sentinels
 
 import stateward
 from stateward.engines.redis.client.slots import slot_of

@@ -10,18 +10,7 @@ import pytest
 from stateward.engine import SyncEngine
 from stateward.engines.memory.model import Model
 from stateward.errors import StoreUnavailable
-from stateward.ops import (
-    Append,
-    Applied,
-    Commit,
-    Drop,
-    Entity,
-    Fetched,
-    Op,
-    Outcome,
-    Put,
-    Restore,
-)
+from stateward.ops import Append, Applied, Commit, Drop, Entity, Fetched, Op, Outcome, Put, Restore
 from stateward.sync.engines.memory import MemoryEngine
 from stateward.sync.engines.passthrough import Passthrough
 from stateward.transfer.rebalance import BATCH, Rebalancing
@@ -119,12 +108,7 @@ class Process:
     """Engines of one process to which something happens at its N-th write, all counted together."""
 
     def __init__(
-        self,
-        at: int,
-        event: Callable[[Process], None],
-        *,
-        applied: bool,
-        of: type[object] = object,
+        self, at: int, event: Callable[[Process], None], *, applied: bool, of: type[object] = object
     ) -> None:
         self.left = at
         self.of = of  # only commits with such a write are counted

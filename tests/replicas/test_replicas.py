@@ -16,7 +16,7 @@ import stateward
 from replicas.processes import Process, lay_out, replicas, url_of
 from stateward import sync
 from stateward.engines.registry import create_sync_engine, parse
-from stateward.engines.sqlite.engine import SqliteEngine
+from stateward.engines.sqlite.loop_access import LoopAccess
 from stateward.testing.clock import SteppableWorld
 from stateward.transfer.rebalance import Rebalancing
 from stateward.volumes.residence import SAFE, TTL
@@ -293,17 +293,17 @@ async def test_a_replica_that_was_paused_amid_a_write_writes_nothing_when_it_goe
     tmp_path: Path, volume: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = Paused()
-    write = SqliteEngine._write
+    write = LoopAccess.write
 
-    async def pause_and_write(engine: SqliteEngine, *args: Any) -> Any:
-        monkeypatch.setattr(SqliteEngine, "_write", write)
+    async def pause_and_write(access: LoopAccess, *args: Any) -> Any:
+        monkeypatch.setattr(LoopAccess, "write", write)
         world.pause_while_laid_out(volume, [*NAMES, "agents-3"])
-        return await write(engine, *args)
+        return await write(access, *args)
 
     policy = stateward.Policy(write_timeout=120.0)
     async with open_here(tmp_path, world=world, policy=policy, spill=False) as store:
         await store.thread(HERE).append(HELLO)
-        monkeypatch.setattr(SqliteEngine, "_write", pause_and_write)
+        monkeypatch.setattr(LoopAccess, "write", pause_and_write)
         assert (await store.thread(HERE).append(HELLO)).status == "dropped"
     with sync.open(volume) as everything:
         assert len(everything.thread(HERE).load().messages) == 1

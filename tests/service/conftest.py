@@ -80,12 +80,7 @@ class Served:
         return secret
 
     def ask(
-        self,
-        method: str,
-        path: str,
-        body: Any = None,
-        key: str | None = None,
-        **headers: str,
+        self, method: str, path: str, body: Any = None, key: str | None = None, **headers: str
     ) -> Told:
         """One request, as any client may send it."""
         given = {"content-type": "application/msgpack"} if body is not None else {}

@@ -42,16 +42,7 @@ from stateward.server import keys
 from stateward.server.asker import OWN_NAMESPACE
 from stateward.server.head_limit import HeadLimit
 from stateward.server.keys import key_entity
-from stateward.wire import (
-    EXECUTE,
-    JSON,
-    MSGPACK,
-    OUTCOMES,
-    STORE,
-    WAIT,
-    ExecuteBody,
-    WaitBody,
-)
+from stateward.wire import EXECUTE, JSON, MSGPACK, OUTCOMES, STORE, WAIT, ExecuteBody, WaitBody
 from stateward.world import World
 
 Serve = Callable[..., Served]

@@ -167,11 +167,7 @@ def test_a_token_permits_what_its_claims_say(serve: Serve, issuer: Issuer) -> No
 def test_claims_may_have_other_names(serve: Serve, issuer: Issuer) -> None:
     served = serve(
         jwt=trusting(
-            issuer,
-            namespace_claim="tenants",
-            user_claim="",
-            scope_claim="scp",
-            scope_prefix="",
+            issuer, namespace_claim="tenants", user_claim="", scope_claim="scp", scope_prefix=""
         )
     )
     token = issuer.token(tenants=["one", "two"], scp=["read", "operate"], namespace=None)

@@ -76,10 +76,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._now
 
     def call_soon(
-        self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         if context is None:
             context = copy_context()
@@ -88,10 +85,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return handle
 
     def call_soon_threadsafe(
-        self,
-        callback: Callable[[Unpack[Ts]], object],
-        *args: *Ts,
-        context: Context | None = None,
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.Handle:
         """From the lease thread of a process to its event loop."""
         if self.is_closed():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -10,15 +11,16 @@ from unittest.mock import patch
 
 from simulation.flows import Beside, Hang, Save, Sleep, Step, Wait
 from stateward.errors import WorkflowFinished
-from stateward.state import run_record, run_steps, step_failures, worker, workflows
+from stateward.state import run_steps, step_failures, worker, workflows
 from stateward.state.calls import cancellations
+from stateward.state.failure_record import step_failure
 from stateward.state.run import Run
 from stateward.state.run_branches import Branches, ParkedFor
 from stateward.state.run_commits import RunCommits
 from stateward.state.run_drive import Drive
 from stateward.state.run_record import Parked, RunRecord
 from stateward.state.run_waits import Waits
-from stateward.state.step_failures import StepFailures
+from stateward.state.step_failures import Cut, StepFailures
 
 Program = tuple[Any, ...]
 OldWay = Callable[[], AbstractContextManager[None]]
@@ -70,7 +72,7 @@ def step_failure_of_its_class_alone(
     plain = error if isinstance(error, Exception) else RuntimeError(str(error))
     if isinstance(plain, ExceptionGroup):
         plain = Exception(str(error))
-    return run_record.step_failure(id, plain)
+    return step_failure(id, plain)
 
 
 def take_out_too_early(failures: StepFailures) -> dict[str, str]:
@@ -147,7 +149,7 @@ async def save_only_while_driving(run: Run, state: dict[str, Any]) -> None:
 
 
 def step_failure_by_anybody(id: str, error: BaseException, *, cut_short: bool = False) -> str:
-    return run_record.step_failure(id, error)
+    return step_failure(id, error)
 
 
 def note_no_cut(
@@ -156,7 +158,7 @@ def note_no_cut(
     failures._unrecorded.pop(id_, None)
 
 
-def taken_in_by_the_count(failures: StepFailures, cut: run_record.Cut) -> bool:
+def taken_in_by_the_count(failures: StepFailures, cut: Cut) -> bool:
     return cancellations(failures.driver) <= cut.before
 
 
@@ -167,11 +169,7 @@ async def record_failures_that_another_records(commits: RunCommits) -> None:
 
 cut_by_a_failure_beside_it = (
     Beside(
-        (
-            (Step(how="declined", fickle=True, caught=False),),
-            (Step(), Step(takes=3.0)),
-            (Save(),),
-        ),
+        ((Step(how="declined", fickle=True, caught=False),), (Step(), Step(takes=3.0)), (Save(),)),
         by="group",
     ),
     Wait("soon"),
@@ -201,10 +199,6 @@ OLD_WAYS: dict[str, tuple[OldWay, Program]] = {
     ),
     "a step that was cut short while it was recorded runs again": (
         replacing(StepFailures, "note_cut", note_no_cut),
-        cut_by_a_failure_beside_it,
-    ),
-    "a group leaves the driver cancelled by count": (
-        replacing(StepFailures, "_taken_in", taken_in_by_the_count),
         cut_by_a_failure_beside_it,
     ),
     "a failure that another has recorded is recorded again": (
@@ -258,3 +252,9 @@ OLD_WAYS: dict[str, tuple[OldWay, Program]] = {
         (Save(), Step()),
     ),
 }
+if sys.version_info < (3, 13):
+    # From 3.13 on, a task group takes back the cancellation that it asked for itself.
+    OLD_WAYS["a group leaves the driver cancelled by count"] = (
+        replacing(StepFailures, "_taken_in", taken_in_by_the_count),
+        cut_by_a_failure_beside_it,
+    )

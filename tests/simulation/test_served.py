@@ -21,6 +21,7 @@ SOAK_SEEDS = 1_500
 ALL = tuple(SCENARIOS)
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("scenario", ALL)
 def test_every_promise_is_kept_through_a_service(scenario: str) -> None:
     done = run_many(scenario, range(SEEDS), kind=ServedSimulation)

@@ -12,6 +12,7 @@ from itertools import count
 
 import pytest
 from broken_engines import (
+    MISACCOUNTS,
     Broken,
     DeliversTwice,
     DropsAcknowledged,
@@ -197,9 +198,11 @@ async def test_a_broken_engine_that_never_breaks_is_an_honest_one(broken: type[B
         assert not found, tell(found)
 
 
-async def passes(case: conformance.Case, broken: type[Broken] | None = None) -> bool:
+async def passes(
+    case: conformance.Case, broken: type[Broken] | None = None, model: Model | None = None
+) -> bool:
     """Whether a case of the shipped suite passes, on an engine that breaks at every chance."""
-    model = Model()
+    model = model or Model()
 
     def replica(world: World) -> Engine:
         engine = MemoryEngine(model, world)
@@ -219,3 +222,14 @@ async def test_the_conformance_suite_refuses_a_broken_engine(broken: type[Broken
         if not await passes(case, broken) and await passes(case):
             return
     pytest.fail("no case of the suite noticed")
+
+
+COUNTS = [case for name, case in conformance.CASES if name.startswith("counts.")]
+
+
+@pytest.mark.parametrize("wrong", MISACCOUNTS)
+async def test_the_conformance_suite_refuses_a_store_with_a_wrong_account(wrong: str) -> None:
+    """By the cases of every kind of commit alone: the others meet only some kinds."""
+    failed = [case for case in COUNTS if not await passes(case, model=MISACCOUNTS[wrong]())]
+    assert failed
+    assert all([await passes(case) for case in failed])

@@ -54,7 +54,7 @@ async def test_without_a_fault_nothing_changes(engine: FaultyEngine) -> None:
     assert (await engine.describe()).engine == "memory"
 
 
-@pytest.mark.parametrize("case", suite.params(suite.ASYNC))
+@pytest.mark.parametrize("case", suite.params(suite.ASYNC, *suite.OF_ENGINES))
 async def test_without_a_fault_the_contract_is_kept(case: suite.AsyncCase) -> None:
     model = Model()
 

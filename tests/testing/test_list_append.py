@@ -89,10 +89,7 @@ def test_reads_that_disagree_on_the_order_are_found() -> None:
 
 
 def test_reading_a_failed_append_is_found() -> None:
-    history = [
-        step(0, 0, 1, ListAppend("x", 1), status="fail"),
-        step(1, 2, 3, read("x", 1)),
-    ]
+    history = [step(0, 0, 1, ListAppend("x", 1), status="fail"), step(1, 2, 3, read("x", 1))]
     assert names(check(history)) == {"aborted read"}
 
 
@@ -270,6 +267,7 @@ def test_a_correct_store_passes_and_one_lie_anywhere_is_found(seed: int) -> None
     assert check(history) != []
 
 
+@pytest.mark.verify
 def test_a_hundred_thousand_transactions_take_seconds() -> None:
     history = simulate(100_000, seed=1)
     start = time.process_time()

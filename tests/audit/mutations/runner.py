@@ -33,6 +33,7 @@ from stateward.audit.profiles import sizes_of
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.record import Record
 from stateward.audit.verdict import report
+from stateward.audit.workloads.catalogue import WORKLOADS
 
 TARGET = "audit.mutations.target:create"
 TESTS = str(Path(__file__).parents[2])
@@ -131,6 +132,8 @@ def _wanted(only: Iterable[str]) -> tuple[set[str], list[str]]:
         wanted.add(id)
         whole = [w for q in QUESTIONS if q.id == id for w in q.workloads]
         workloads += parts.split("+") if parts else whole
+    unknown = set(workloads) - {workload.name for workload in WORKLOADS}
+    assert not unknown, f"no workloads: {sorted(unknown)}"
     return wanted, workloads
 
 
@@ -199,15 +202,13 @@ def all_questions(mutant: Mutant) -> tuple[str, ...]:
     return tuple(q.id for q in QUESTIONS if q.id in topical or q.id not in SLOW)
 
 
-def _one(
-    id: str, where: Mapping[str, str], profile: str, more: bool, seed: int, words: str | None
-) -> Trial:
+def _one(id: str, where: Mapping[str, str], profile: str, more: bool, seed: int) -> Trial:
     """Question by question, until one has found it; or all at once."""
     mutant, servers = EVERY[id], Servers(**where)
     if more:
         return tried(mutant, servers, profile, all_questions(mutant), seed)
     trials: list[Trial] = []
-    for question in questions_of(mutant) if words is None else (words,):
+    for question in questions_of(mutant):
         trials.append(tried(mutant, servers, profile, (question,), seed))
         if trials[-1].caught and not trials[-1].unsure:
             break
@@ -228,16 +229,11 @@ def run(
     *,
     more: bool = False,
     seed: int = 1,
-    asked: Mapping[str, str] | None = None,
 ) -> Iterator[Trial]:
-    """Trials as they end; with `more`, of everything that could find them.
-
-    `asked` names one question for each, instead of all that should find it.
-    """
+    """Yield trials as they end; with `more`, of every question that could find the mutant."""
     told = {"folder": where.folder, "redis": where.redis, "postgres": where.postgres}
-    asked = asked or {}
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        trials = [pool.submit(_one, id, told, profile, more, seed, asked.get(id)) for id in ids]
+        trials = [pool.submit(_one, id, told, profile, more, seed) for id in ids]
         for trial in as_completed(trials):
             yield trial.result()
 

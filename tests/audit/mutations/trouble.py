@@ -10,16 +10,7 @@ from typing import Any
 
 from audit.mutations import conditions
 from audit.mutations.keys import with_key
-from audit.mutations.mutant import (
-    Around,
-    Broken,
-    Condition,
-    Json,
-    Mutant,
-    Sound,
-    fresh,
-    tail,
-)
+from audit.mutations.mutant import Around, Broken, Condition, Json, Mutant, Sound, fresh, tail
 from stateward.audit.targets.memory import KeptLocally
 
 # --- while the store is away (on Redis: the audit's proxy takes it away) ------------------
@@ -430,9 +421,7 @@ def _table() -> list[Mutant]:
             "alarm.always",
             "The alarm is always on, so nobody looks at it.",
             (ALARM,),
-            alarms(
-                lambda sound, said: {**said, "fired": [{"name": "always", "after": 0.0}]},
-            ),
+            alarms(lambda sound, said: {**said, "fired": [{"name": "always", "after": 0.0}]}),
             base="store-redis",
         ),
     ]

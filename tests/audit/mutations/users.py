@@ -9,14 +9,7 @@ from typing import Any
 
 from audit.mutations import conditions
 from audit.mutations.ids import IDS, with_id
-from audit.mutations.mutant import (
-    Around,
-    Condition,
-    Json,
-    Mutant,
-    Sound,
-    counted,
-)
+from audit.mutations.mutant import Around, Condition, Json, Mutant, Sound, counted
 from audit.mutations.slowness import slow
 from audit.mutations.staleness import cached, lagging, nothing_cached
 from stateward.audit.targets.memory import VersionConflict

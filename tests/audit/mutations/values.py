@@ -186,10 +186,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
         strings(lambda text: unicodedata.normalize("NFC", text)),
         "characters were composed: what was stored is not found by a search for it",
     ),
-    "nfkc": (
-        strings(lambda text: unicodedata.normalize("NFKC", text)),
-        "² has become 2, and ﬁ fi",
-    ),
+    "nfkc": (strings(lambda text: unicodedata.normalize("NFKC", text)), "² has become 2, and ﬁ fi"),
     "no_zero_width": (
         strings(lambda text: re.sub("[\u200b-\u200f\u2060\ufeff]", "", text)),
         "joined emoji fall apart, and right-to-left text is in disorder",
@@ -205,10 +202,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "percent": (strings(lambda text: text.replace("%", "%%")), "% has become %%"),
     "numeric_strings": (strings(_number), 'the text "007" has become the number 7'),
     "yaml": (strings(_as_yaml), 'the text "no" has become false'),
-    "empty_as_null": (
-        strings(lambda text: text or None),
-        "an empty text has become null",
-    ),
+    "empty_as_null": (strings(lambda text: text or None), "an empty text has become null"),
     "no_nulls": (fields(lambda _, value: value is not None), "fields that are null are missing"),
     "nulls_as_empty": (
         scalars(lambda value: "" if value is None else value),

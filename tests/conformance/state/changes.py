@@ -34,9 +34,7 @@ def following(store: Store, **options: Any) -> Any:
 
 async def touch(h: StoreHarness, a: Caller, times: dict[str, float]) -> None:
     """Entities that were touched at these times, and never since."""
-    await a.execute(
-        *[touched(Entity(h.namespace, "thread", id), at) for id, at in times.items()],
-    )
+    await a.execute(*[touched(Entity(h.namespace, "thread", id), at) for id, at in times.items()])
 
 
 @case

@@ -15,7 +15,8 @@ from conformance.state.meanwhile import Beside
 from stateward.errors import InvalidInput, NotKept, StateConflictError
 from stateward.ops import Delete, Log, Put
 from stateward.records import Document, DocumentVersion
-from stateward.state.past import OFTEN, Keep
+from stateward.state.past import Keep
+from stateward.state.prune_plan import OFTEN
 from stateward.state.users import Documents
 from stateward.testing.conformance.harness import raises
 

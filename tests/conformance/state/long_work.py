@@ -13,7 +13,7 @@ from stateward.engine import Engine
 from stateward.engines.passthrough import Passthrough
 from stateward.errors import InvalidInput, LeaseLost, StoreUnavailable, WorkflowFinished
 from stateward.ops import Commit, Delete, Entity, Fetched, Op, Outcome, Put
-from stateward.state.run_record import SNAPSHOT
+from stateward.state.workflow_record import SNAPSHOT
 from stateward.store import Store
 from stateward.testing.conformance.harness import raises
 

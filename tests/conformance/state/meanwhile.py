@@ -65,11 +65,7 @@ def severable(h: StoreHarness, *, heartbeat: float | None = None, **policy: Any)
     engine = FaultyEngine(h.make_engine(), h.world)
     chosen: dict[str, Any] = {"read_timeout": 0.2, "write_timeout": 0.2} | policy
     return FaultyStore(
-        engine,
-        namespace=h.namespace,
-        world=h.world,
-        policy=Policy(**chosen),
-        heartbeat=heartbeat,
+        engine, namespace=h.namespace, world=h.world, policy=Policy(**chosen), heartbeat=heartbeat
     )
 
 

@@ -30,7 +30,8 @@ from stateward.errors import (
 from stateward.kinds import THREAD, USER
 from stateward.layers.policy import Policy
 from stateward.ops import Append, Log, Op, Outcome, Put
-from stateward.state.past import OFTEN, record
+from stateward.state.document_record import record_body
+from stateward.state.prune_plan import OFTEN
 from stateward.store import Store
 from stateward.testing.conformance.harness import Caller, raises
 
@@ -667,9 +668,7 @@ async def begin_anew(store: Store) -> None:
 
 
 @case
-async def nothing_that_was_erased_comes_back_by_what_keeps_a_history_short(
-    h: StoreHarness,
-) -> None:
+async def nothing_that_was_erased_comes_back_by_what_keeps_a_history_short(h: StoreHarness) -> None:
     """Also not by what moves the records that are kept to the log's end; and what is new stays."""
     replica = await h.replica()
     options: dict[str, Any] = {"policy": PATIENT, "spill": False, "keep": 3}
@@ -682,7 +681,7 @@ async def nothing_that_was_erased_comes_back_by_what_keeps_a_history_short(
             async with h.store(namespace=namespace, **options) as other:
                 it = other.user("u").handle.entity
                 names = ("rests", *("default" for _ in range(version - 2)))
-                records = Append(tuple(record(name, secret) for name in names))
+                records = Append(tuple(record_body(name, secret) for name in names))
                 puts = [Put(name, secret) for name in set(names)]
                 await replica.apply(it, *puts, records, owner="u")
                 engine = Meanwhile(h.make_engine(), at, partial(begin_anew, other))

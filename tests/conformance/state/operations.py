@@ -88,9 +88,7 @@ async def a_workflow_says_what_it_waits_for_and_until_when(h: StoreHarness) -> N
 
 
 @case
-async def a_workflow_that_is_driven_names_its_driver_and_waits_for_nothing(
-    h: StoreHarness,
-) -> None:
+async def a_workflow_that_is_driven_names_its_driver_and_waits_for_nothing(h: StoreHarness) -> None:
     async with h.store() as store:
         async with store.workflow("w", kind="k"):
             info = await told(store)

@@ -291,9 +291,7 @@ async def tampering_is_found_wherever_it_is_done(h: StoreHarness) -> None:
 
 
 @case
-async def a_log_that_was_cut_off_or_written_anew_shows_against_a_kept_head(
-    h: StoreHarness,
-) -> None:
+async def a_log_that_was_cut_off_or_written_anew_shows_against_a_kept_head(h: StoreHarness) -> None:
     async with h.store() as store:
         early = await written(store, 3)
         late = await written(store, 3)

@@ -11,7 +11,8 @@ from conformance.state.meanwhile import severable, until
 from stateward.context.compaction import Compaction
 from stateward.errors import InvalidInput, NotKept, NotYoursError, Reset
 from stateward.ops import Fetch, Fetched, Log, Replace, Restore, Trim
-from stateward.records import Appended, Cursor, Gone, Knowledge, Window
+from stateward.records import Appended, Cursor
+from stateward.state.window_record import Gone, Knowledge, Window
 from stateward.store import Store
 from stateward.testing.conformance.harness import raises
 
@@ -376,9 +377,7 @@ async def a_window_of_a_life_before_is_not_taken_for_this_one(h: StoreHarness) -
 
 
 @case
-async def the_turns_that_a_fork_shares_have_their_receipts_with_its_origin(
-    h: StoreHarness,
-) -> None:
+async def the_turns_that_a_fork_shares_have_their_receipts_with_its_origin(h: StoreHarness) -> None:
     async with h.store() as store:
         thread = store.thread("t", user="u")
         await turns(store, 1, 2)

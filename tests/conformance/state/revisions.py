@@ -11,7 +11,7 @@ from conformance.state.threads import numbered
 from conformance.state.windows import said
 from stateward.context.compaction import Compaction
 from stateward.errors import InvalidInput, NotYoursError, Reset, StateConflictError
-from stateward.records import ThreadListener
+from stateward.state.thread_listener import ThreadListener
 from stateward.testing.conformance.harness import raises
 
 POPPERS, POPS = 4, 10

@@ -326,6 +326,13 @@ async def branches_know_their_origin_and_the_origin_its_branches(h: StoreHarness
         await store.thread("taken", user="u").append({"n": 1})
         with raises(StateConflictError):
             await thread.fork(to="taken")
+        invalid: tuple[Any, ...] = ("", longest + "x", 3)
+        for to in invalid:
+            with raises(InvalidInput):
+                await thread.fork(to=to)
+        notes = (await thread.handle.fetch(all_documents=True)).documents
+        noted = ("early", "now", "gone", "taken", longest)
+        assert sorted(notes) == sorted(f"branch {to}" for to in noted)
         assert await other.thread("early", user="u").origin() == Origin("t", 2)
         assert await other.thread("twig").origin() == Origin("early", 3)
         for reader in (other.thread("t"), other.thread("t", user="u")):

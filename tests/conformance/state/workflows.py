@@ -21,7 +21,7 @@ from stateward.errors import (
     WorkflowFinished,
 )
 from stateward.records import WorkflowInfo
-from stateward.state.run_record import DEATHS_FORGIVEN, Machine
+from stateward.state.workflow_record import DEATHS_FORGIVEN, Machine
 from stateward.store import Store
 from stateward.testing.conformance.harness import raises
 

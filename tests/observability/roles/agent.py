@@ -34,10 +34,7 @@ def main(url: str, log: str) -> None:
     over = threading.Event()
     policy = Policy(read_timeout=0.2, write_timeout=0.2)
     detector = RepeatDetector()
-    with (
-        sync.open(url, policy=policy, listener=detector) as store,
-        serve(store, port=0) as at,
-    ):
+    with sync.open(url, policy=policy, listener=detector) as store, serve(store, port=0) as at:
         store.thread("s-0", user="s-0").append(ASKED)
         talkers = [
             threading.Thread(target=talk, args=(store, f"s-{n}", over)) for n in range(TALKERS)

@@ -141,9 +141,7 @@ async def test_a_new_connection_asks_for_the_password_again_and_old_ones_go_on(
 
 
 @pytest.mark.timing
-async def test_a_peer_gone_without_a_word_costs_one_timeout_and_its_connection(
-    client: Any,
-) -> None:
+async def test_a_peer_gone_without_a_word_costs_one_timeout_and_its_connection(client: Any) -> None:
     """A half-open connection: what is sent arrives nowhere, and nothing says so."""
     with running_peer() as peer:
         async with client.opened(peer.address, timeout=0.3) as servers:
@@ -257,9 +255,7 @@ async def test_a_cancelled_question_leaves_no_connection_in_doubt() -> None:
 # --- servers that say no ----------------------------------------------------------------
 
 
-async def test_a_server_that_is_loading_has_applied_nothing_and_is_asked_again(
-    client: Any,
-) -> None:
+async def test_a_server_that_is_loading_has_applied_nothing_and_is_asked_again(client: Any) -> None:
     """At the greeting, and on a connection that was there before it was restarted."""
     loading = b"-LOADING Redis is loading the dataset in memory\r\n"
     for word, heard in ((b"PING", 0), (b"SET", 1)):

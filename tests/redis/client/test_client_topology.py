@@ -163,9 +163,7 @@ async def test_a_slot_in_two_places_is_tried_again_and_then_it_is_said(client: A
             assert one.heard(b"SET") == 8
 
 
-async def test_what_one_node_has_applied_is_not_denied_because_another_is_gone(
-    client: Any,
-) -> None:
+async def test_what_one_node_has_applied_is_not_denied_because_another_is_gone(client: Any) -> None:
     """A batch for two slots: one step is done, the other is sent to a node that does not answer."""
     gone = Address("127.0.0.1", free_port())
     other = next(f"{{{n}}}" for n in range(100) if slot_of(f"{{{n}}}") >= SLOTS // 2)

@@ -109,10 +109,7 @@ class Agency:
                 pass
 
     async def work(self, process: Process) -> None:
-        handlers = {
-            "parent": partial(self.parent, process),
-            "child": partial(self.child, process),
-        }
+        handlers = {"parent": partial(self.parent, process), "child": partial(self.child, process)}
         await process.store.work(handlers, ttl=self._simulation.ttl, poll=2.0)
 
     # --- the end --------------------------------------------------------------------

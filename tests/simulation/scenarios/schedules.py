@@ -51,12 +51,7 @@ class Timetable:
 
     async def _declare(self, process: Process) -> None:
         await process.store.schedule(ID).declare(
-            CRON,
-            task="report",
-            tick="at",
-            missed=self.missed,
-            at_most=self.at_most,
-            grace=GRACE,
+            CRON, task="report", tick="at", missed=self.missed, at_most=self.at_most, grace=GRACE
         )
 
     async def work(self, process: Process) -> None:

@@ -6,15 +6,7 @@ import asyncio
 from functools import partial
 from unittest.mock import patch
 
-from simulation.programs import (
-    KIND,
-    MACHINE,
-    USER,
-    Interpreter,
-    Program,
-    draw,
-    judge,
-)
+from simulation.programs import KIND, MACHINE, USER, Interpreter, Program, draw, judge
 from simulation.simulation import Process, Simulation
 from stateward.errors import (
     InvalidInput,

@@ -66,16 +66,7 @@ returning token
 class PostgresMemory:
     """A schema of its own; every method is one transaction, and ends within 2.5 seconds."""
 
-    provides = (
-        "threads",
-        "users",
-        "versions",
-        "tasks",
-        "workflows",
-        "locks",
-        "metrics",
-        "sizes",
-    )
+    provides = ("threads", "users", "versions", "tasks", "workflows", "locks", "metrics", "sizes")
     unavailable = (OSError, TimeoutError, psycopg.OperationalError)
 
     def __init__(self, namespace: str, url: str) -> None:

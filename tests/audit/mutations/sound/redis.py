@@ -96,16 +96,7 @@ WRITTEN = {"string": "SET", "list": "RPUSH", "set": "SADD", "hash": "HSET"}
 class RedisMemory:
     """One key a conversation, user, task, workflow and lock; every call ends within 3 seconds."""
 
-    provides = (
-        "threads",
-        "users",
-        "versions",
-        "tasks",
-        "workflows",
-        "locks",
-        "metrics",
-        "sizes",
-    )
+    provides = ("threads", "users", "versions", "tasks", "workflows", "locks", "metrics", "sizes")
     unavailable = (OSError, TimeoutError, Disconnected, TimedOut)
 
     def __init__(self, namespace: str, url: str) -> None:

@@ -47,16 +47,7 @@ COPY = "memory.db"
 class SqliteMemory:
     """Every method is one transaction, which takes the write lock at its beginning."""
 
-    provides = (
-        "threads",
-        "users",
-        "versions",
-        "tasks",
-        "workflows",
-        "locks",
-        "metrics",
-        "sizes",
-    )
+    provides = ("threads", "users", "versions", "tasks", "workflows", "locks", "metrics", "sizes")
     unavailable = (OSError, TimeoutError, sqlite3.OperationalError)
     synchronous = "full"
 
