@@ -125,10 +125,7 @@ async def measure(engine: str, url: str) -> None:
 
 def main() -> None:
     for engine in sys.argv[1:] or HOMES:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            HOMES[engine](Path(folder)) as (url, _),
-        ):
+        with tempfile.TemporaryDirectory() as folder, HOMES[engine](Path(folder)) as (url, _):
             asyncio.run(measure(engine, url))
 
 

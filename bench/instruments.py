@@ -40,10 +40,7 @@ def measure(rounds: int = ROUNDS) -> list[Cost]:
 
 
 async def _async(rounds: int) -> list[Cost]:
-    async with (
-        stateward.open("memory://") as on,
-        stateward.open("memory://", metrics=False) as off,
-    ):
+    async with stateward.open("memory://") as on, stateward.open("memory://", metrics=False) as off:
         costs = []
         for name in ("get", "load", "append", "put"):
             pairs = []

@@ -132,11 +132,7 @@ class Cell:
 
 
 def play(
-    works: Mapping[Work, Sequence[Ready]],
-    population: Population,
-    *,
-    rounds: int,
-    seconds: float,
+    works: Mapping[Work, Sequence[Ready]], population: Population, *, rounds: int, seconds: float
 ) -> list[Cell]:
     """Each work by all who take part in it, in every round, each time for about `seconds`."""
     order = random.Random(0)

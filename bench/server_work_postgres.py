@@ -27,7 +27,6 @@ from bench.contestants.raw_psycopg import APPEND, CONTEXT, TABLES
 from bench.contestants.raw_psycopg import LAST as NEWEST
 from bench.conversations import LAST, WORK, Population, profile, turn
 from stateward.engine import SyncEngine
-from stateward.engines.postgres import pool_sync
 from stateward.engines.registry import create_sync_engine, parse
 from stateward.ops import (
     Absent,
@@ -44,7 +43,8 @@ from stateward.ops import (
     Release,
     SetHead,
 )
-from stateward.state.run_record import READING
+from stateward.state.workflow_record import READING
+from stateward.sync.engines.postgres import pool
 from stateward.world import World
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "tests"))  # where servers are started
@@ -57,7 +57,7 @@ FEW, MANY = 8, 24  # batches a session; statements are prepared and planned with
 FEW_ALONE, MANY_ALONE = 8, 308
 WORLD = World()
 
-pool_sync.ANSWER_SECONDS = 600.0  # a counted server takes fifty times as long
+pool.ANSWER_SECONDS = 600.0  # a counted server takes fifty times as long
 
 
 class CountedServer(PostgresServer):

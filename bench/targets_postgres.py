@@ -14,11 +14,7 @@ PAIRS = ((BLOCKING, "psycopg"), (STATEWARD, "psycopg pool"))
 def rows_on_postgres(cells: Sequence[Cell]) -> list[Row]:
     """The rows that come from timed cells."""
     found = Cells(cells)
-    rows = [
-        *_beside_the_driver(found),
-        *growth(found, BLOCKING, STATEWARD),
-        *context(found, PAIRS),
-    ]
+    rows = [*_beside_the_driver(found), *growth(found, BLOCKING, STATEWARD), *context(found, PAIRS)]
     return [replace(row, what=f"PostgreSQL: {row.what}") for row in rows]
 
 

@@ -35,6 +35,9 @@ FILES = dict.fromkeys(
         "store.py",
         "state/*.py",
         "layers/cache.py",
+        "layers/coalescer.py",
+        "layers/gather.py",
+        "layers/leases/held.py",
         "layers/instruments.py",
         "layers/layer.py",
         "layers/deadlines.py",
@@ -47,11 +50,15 @@ FILES = dict.fromkeys(
         "engines/passthrough.py",
         "engines/postgres/connection.py",
         "engines/postgres/engine.py",
+        "engines/postgres/notify.py",
+        "engines/postgres/pool.py",
         "engines/postgres/snapshot.py",
         "engines/redis/engine.py",
         "engines/redis/client/cluster.py",
+        "engines/redis/client/pool.py",
         "engines/redis/client/sentinel.py",
         "engines/redis/client/topology.py",
+        "engines/sqlite/engine.py",
         "testing/faults.py",
         "why/moment.py",
     ],
@@ -64,6 +71,7 @@ SHARED = {
     "state/beginnings.py",
     "state/change_feed.py",
     "state/cron.py",
+    "state/document_record.py",
     "state/edits.py",
     "state/effect_record.py",
     "state/intervention_record.py",
@@ -73,33 +81,33 @@ SHARED = {
     "state/operation_record.py",
     "state/page_cursor.py",
     "state/past.py",
+    "state/prune_plan.py",
     "state/receipts.py",
     "state/refusals.py",
     "state/replica_record.py",
+    "state/failure_record.py",
     "state/run_names.py",
     "state/run_record.py",
     "state/schedule_record.py",
     "state/shared_message.py",
     "state/signal_record.py",
+    "state/stored_document.py",
     "state/task_record.py",
     "state/value_delta.py",
+    "state/window_record.py",
     "state/window_request.py",
+    "state/thread_listener.py",
+    "state/workflow_record.py",
     "state/work.py",
 }
 
 # Modules whose twin is written by hand.
 MODULES = {
-    "stateward.layers.coalescer": "stateward.layers.coalescer_sync",
+    "stateward.layers.lane": "stateward.layers.lane_sync",
     "stateward.layers.opener": "stateward.layers.opener_sync",
-    "stateward.layers.leases.held": "stateward.layers.leases.held_sync",
-    "stateward.layers.gather": "stateward.layers.gather_sync",
     "stateward.engines.http.connection": "stateward.engines.http.connection_sync",
-    "stateward.engines.postgres.notify": "stateward.engines.postgres.notify_sync",
-    "stateward.engines.postgres.pool": "stateward.engines.postgres.pool_sync",
     "stateward.engines.redis.client.connection": "stateward.engines.redis.client.connection_sync",
-    "stateward.engines.redis.client.pool": "stateward.engines.redis.client.pool_sync",
     "stateward.engines.redis.notify": "stateward.engines.redis.notify_sync",
-    "stateward.engines.sqlite.engine": "stateward.engines.sqlite.engine_sync",
 }
 
 # Names in code; in strings and comments only as `name` or as the start of a quoted "name".
@@ -111,6 +119,7 @@ NAMES = {
     "_world.pause": "_world.block",
     "world.offload": "world.call",
     "_world.offload": "_world.call",
+    "asyncio.Event": "threading.Event",
     "asyncio.Lock": "threading.Lock",
     "asyncio.Semaphore": "threading.Semaphore",
     "AsyncConnection": "Connection",
@@ -140,10 +149,7 @@ NAMES = {
 WRAPPERS = ("Awaitable[", "Coroutine[Any, Any, ")
 
 # Regular expressions for everything, prose included.
-TEXTS = {
-    r"\basync (?=(?:def|with|for)\b)": "",
-    r"\bstateward\.open\b": "stateward.sync.open",
-}
+TEXTS = {r"\basync (?=(?:def|with|for)\b)": "", r"\bstateward\.open\b": "stateward.sync.open"}
 AWAIT_IN_CODE = r"\bawait\s+"
 AWAIT_IN_TEXT = r"\bawait (?=[\w.]+\()"  # "await store.close()", not "await the reply"
 

@@ -415,7 +415,7 @@ SUITES = (
         LANGCHAIN,
         {
             "test_model_no_session_id_field_error": "passes the history a custom table without "
-            "a column that it needs",
+            "a column that it needs"
         },
     ),
 )

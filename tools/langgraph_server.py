@@ -1,6 +1,6 @@
 """LangGraph's development server, which wants other versions than the tests do.
 
-    python tools/langgraph_server.py   install it, as `make test` does first
+    python tools/langgraph_server.py   install it, as `make verify` does first
 
 It goes into a folder of `.venv`, when the versions in `langgraph_server.txt` change, and finds the
 rest of what it needs in `.venv` itself: `PYTHONPATH=<folder> python -m langgraph_cli dev`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 FOLDER = "/dev/shm"
-ROOM = 4 << 30  # bytes; `make test` needs one
+ROOM = 4 << 30  # bytes; `make verify` needs one
 
 
 def main() -> None:

@@ -1,9 +1,10 @@
 """Run the tests that have just failed once more, alone.
 
 Tests here start hundreds of real servers and kill real processes. A machine that is busy with
-something else can hold one up past any patience, and that says nothing about the code. So a few
-failures get a second try without company, and are named aloud if they pass it; many do not. Nor
-does a run that was broken off: what it has not tried would be lost.
+something else can hold one up past any patience, and that says nothing about the code. So failures
+of a few causes get a second try without company, and are named aloud; failures of many causes do
+not. A fixture that failed is one cause, however many tests wanted it. Nor does a run that was
+broken off get a second try: what it has not tried would be lost.
 
     python -m pytest --cache-clear … || python tools/once_more.py $?
 """
@@ -15,24 +16,66 @@ import subprocess
 import sys
 from pathlib import Path
 
-LAST_FAILED = Path(".pytest_cache/v/cache/lastfailed")
-MOST = 10  # of fifteen thousand: a server that several tests share may die under all of them
+import pytest
+
+CACHE = Path(".pytest_cache/v")
+LAST_FAILED = CACHE / "cache" / "lastfailed"
+CAUSES = CACHE / "stateward" / "causes"
+MOST = 10  # causes, of thousands of tests
 FAILED = 1  # pytest's status when it has run all tests, and some have failed
+
+
+class Causes:
+    """Plugin of pytest that writes down what each failed test failed of.
+
+    A fixture that fails is cached with its exception, so all tests that want it fail at one place.
+    """
+
+    def __init__(self, cache: pytest.Cache) -> None:
+        self._cache = cache
+        self._causes: dict[str, str] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            in_test = report.when == "call"
+            self._causes[report.nodeid] = report.nodeid if in_test else _first_place(report)
+
+    def pytest_sessionfinish(self) -> None:
+        self._cache.set("stateward/causes", self._causes)
+
+
+def _first_place(report: pytest.TestReport) -> str:
+    """Return file and line of the fixture in which an error began."""
+    traceback = getattr(report.longrepr, "reprtraceback", None)
+    for entry in traceback.reprentries if traceback else ():
+        place = getattr(entry, "reprfileloc", None)
+        if place is not None:
+            return f"{place.path}:{place.lineno}"
+    return report.nodeid
 
 
 def main(status: int = FAILED) -> int:
     if status != FAILED:
         return status
-    failed = sorted(json.loads(LAST_FAILED.read_text())) if LAST_FAILED.exists() else []
-    if not 0 < len(failed) <= MOST:
+    failed = sorted(_read(LAST_FAILED))
+    causes = _read(CAUSES)
+    count = len({causes.get(test, test) for test in failed})
+    if not 0 < count <= MOST:
+        print(f"\nnot tried again: {len(failed)} tests failed of {count} causes", flush=True)
         return 1
-    print(f"\nonce more, alone: {len(failed)} of the tests", flush=True)
+    print(f"\nonce more, alone: {len(failed)} tests, which failed of {count} causes", flush=True)
     again = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:xdist", *failed]
     status = subprocess.run(again, check=False).returncode
-    if status == 0:
-        for test in failed:
-            print(f"UNSTEADY: failed, then passed when run alone: {test}", flush=True)
+    still = _read(LAST_FAILED)
+    print("\nrun again, alone, after a failure:", flush=True)
+    for test in failed:
+        outcome = "FAILED AGAIN" if test in still or status > FAILED else "UNSTEADY: passed alone"
+        print(f"  {outcome}: {test}", flush=True)
     return status
+
+
+def _read(path: Path) -> dict[str, str]:
+    return json.loads(path.read_text("utf-8")) if path.exists() else {}
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from stateward.audit.forms.html import page
+from stateward.audit.forms import page
 from stateward.audit.forms.schema import from_json
 from stateward.errors import InvalidInput
 from system_packages import find

@@ -1,8 +1,12 @@
-"""Install the Debian packages that some tests need, where that is allowed; say what is missing.
+"""Report which Debian packages are missing that some tests need, and install them on request.
 
-`make test` runs it first, so that no test waits for a package and all find the same. What is not
-there afterwards is named in MISSING: tests that need it then say loudly that they did not run. A
-package that is neither there nor named is a failure in CI.
+    python tools/system_packages.py             report what is missing
+    python tools/system_packages.py --install   as root: install it first, with apt-get
+
+`make verify` runs this script before any test that needs a package, with `--install` if called
+with `APT=1`. A package that could not be installed is named in the file MISSING: tests that need
+the package then report loudly that they did not run. In CI, a package that is neither installed
+nor named there is a failure.
 """
 
 from __future__ import annotations
@@ -34,7 +38,7 @@ PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
 
 
 def find(package: str) -> str | None:
-    """The path of the package's program, if it is installed."""
+    """Return the path of the package's program, if the program is installed."""
     for program in PACKAGES[package]:
         path = shutil.which(program, path=PATH)
         if path is not None:
@@ -43,28 +47,29 @@ def find(package: str) -> str | None:
 
 
 def is_required(package: str) -> bool:
-    """Whether its absence is a failure: in CI, unless it was tried and could not be had."""
+    """Return whether a missing package is a failure: in CI, unless apt-get could not install it."""
     tried = MISSING.read_text("utf-8").split() if MISSING.exists() else []
     return bool(os.environ.get("CI")) and package not in tried
 
 
-def main() -> None:
-    wanted = [package for package in PACKAGES if find(package) is None]
-    if wanted and os.name == "posix" and os.geteuid() == 0 and shutil.which("apt-get"):
+def main(argv: list[str]) -> None:
+    missing = [package for package in PACKAGES if find(package) is None]
+    if missing and "--install" in argv and shutil.which("apt-get"):
         _apt("update", "-qq")
-        for package in wanted:
+        for package in missing:
             print(f"installing {package}", flush=True)
             _apt("install", "-y", "-qq", "--no-install-recommends", package)
-    missing = [package for package in PACKAGES if find(package) is None]
+        missing = [package for package in missing if find(package) is None]
     MISSING.unlink(missing_ok=True)
     if missing:
         MISSING.parent.mkdir(exist_ok=True)
         MISSING.write_text("\n".join(missing), "utf-8")
         print(f"*** not installed: {', '.join(missing)}; tests that need them will not run ***")
+        print("    as root, `make packages APT=1` installs them")
 
 
 def _apt(*words: str) -> None:
-    """Bounded in time; what became of it is seen by looking for the programs."""
+    """Run apt-get with a time limit; `find` shows whether the package is there afterwards."""
     command = ["apt-get", "-o", f"DPkg::Lock::Timeout={SECONDS}", *words]
     quiet = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     try:
@@ -77,4 +82,4 @@ def _apt(*words: str) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

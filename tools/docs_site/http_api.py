@@ -89,11 +89,7 @@ def _named(kind: str, content: dict[str, Any]) -> str:
 def _type(name: str, schema: dict[str, Any]) -> str:
     required = schema.get("required", [])
     rows = [
-        (
-            f"`{field}`",
-            _shown(inner),
-            _default(field, inner, required),
-        )
+        (f"`{field}`", _shown(inner), _default(field, inner, required))
         for field, inner in schema.get("properties", {}).items()
     ]
     text = cleandoc(schema.get("description", ""))
