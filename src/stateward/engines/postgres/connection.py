@@ -13,7 +13,7 @@ from stateward.engines.postgres.arrays import register
 from stateward.engines.postgres.driver import drive_to_end, news_of  # async only
 from stateward.engines.postgres.failures import is_from_pooler, logger
 from stateward.engines.postgres.settings import Settings
-from stateward.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
+from stateward.engines.postgres.wire import Rows, Wire
 
 # sync only: from stateward.engines.postgres.driver import bounded, news_of
 
@@ -39,12 +39,18 @@ class Link(AsyncConnection[tuple[Any, ...]]):
 
     async def ask(self, queries: Sequence[Query]) -> list[Rows]:
         """Return the rows of each query from one round trip, which is one transaction."""
-        if self.wire is not None and len(queries) == 1:
-            return [await self.wait(self.wire.ask(*queries[0]))]
+        if self.wire is not None:
+            if len(queries) == 1:
+                return [await self.wait(self.wire.ask(*queries[0]))]
+            rows: list[Rows] = await self.wait(self.wire.ask_together(queries))
+            return rows
         cursors = [self.cursor(binary=True) for _ in queries]
-        async with self.pipeline():
-            for cursor, (query, params) in zip(cursors, queries, strict=True):
-                await cursor.execute(query, params)
+        if len(queries) == 1:  # in a pipeline the driver does not expect a commit to be refused
+            await cursors[0].execute(*queries[0])
+        else:
+            async with self.pipeline():
+                for cursor, (query, params) in zip(cursors, queries, strict=True):
+                    await cursor.execute(query, params)
         return [await cursor.fetchall() for cursor in cursors]
 
     def is_well(self) -> bool:
@@ -68,7 +74,7 @@ async def connect(settings: Settings) -> Link:
         link = await _connect(settings)
     link.clock = settings.world.monotonic
     register(link)
-    link.wire = Wire(link) if settings.wire else None
+    link.wire = Wire(link, settings.prepares) if settings.wire else None
     link.news = news_of(link.pgconn.socket)
     return link
 
@@ -76,6 +82,6 @@ async def connect(settings: Settings) -> Link:
 async def _connect(settings: Settings) -> Link:
     return await Link.connect(
         autocommit=True,
-        prepare_threshold=PREPARE_AFTER if settings.prepares else None,
+        prepare_threshold=None,  # the driver's names are the same in every process: see `wire.py`
         **await settings.world.offload(settings.connect_arguments),
     )

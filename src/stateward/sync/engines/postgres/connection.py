@@ -14,7 +14,7 @@ from stateward.engines.postgres.arrays import register
 from stateward.engines.postgres.driver import bounded, news_of
 from stateward.engines.postgres.failures import is_from_pooler, logger
 from stateward.engines.postgres.settings import Settings
-from stateward.engines.postgres.wire import PREPARE_AFTER, Rows, Wire
+from stateward.engines.postgres.wire import Rows, Wire
 
 Query = tuple[str, Sequence[Any]]
 
@@ -34,12 +34,18 @@ class Link(Connection[tuple[Any, ...]]):
 
     def ask(self, queries: Sequence[Query]) -> list[Rows]:
         """Return the rows of each query from one round trip, which is one transaction."""
-        if self.wire is not None and len(queries) == 1:
-            return [self.wait(self.wire.ask(*queries[0]))]
+        if self.wire is not None:
+            if len(queries) == 1:
+                return [self.wait(self.wire.ask(*queries[0]))]
+            rows: list[Rows] = self.wait(self.wire.ask_together(queries))
+            return rows
         cursors = [self.cursor(binary=True) for _ in queries]
-        with self.pipeline():
-            for cursor, (query, params) in zip(cursors, queries, strict=True):
-                cursor.execute(query, params)
+        if len(queries) == 1:  # in a pipeline the driver does not expect a commit to be refused
+            cursors[0].execute(*queries[0])
+        else:
+            with self.pipeline():
+                for cursor, (query, params) in zip(cursors, queries, strict=True):
+                    cursor.execute(query, params)
         return [cursor.fetchall() for cursor in cursors]
 
     def is_well(self) -> bool:
@@ -63,7 +69,7 @@ def connect(settings: Settings) -> Link:
         link = _connect(settings)
     link.clock = settings.world.monotonic
     register(link)
-    link.wire = Wire(link) if settings.wire else None
+    link.wire = Wire(link, settings.prepares) if settings.wire else None
     link.news = news_of(link.pgconn.socket)
     return link
 
@@ -71,6 +77,6 @@ def connect(settings: Settings) -> Link:
 def _connect(settings: Settings) -> Link:
     return Link.connect(
         autocommit=True,
-        prepare_threshold=PREPARE_AFTER if settings.prepares else None,
+        prepare_threshold=None,  # the driver's names are the same in every process: see `wire.py`
         **settings.world.call(settings.connect_arguments),
     )
