@@ -129,7 +129,7 @@ async def check_refusals(
 async def test_turns_whose_commits_were_refused_are_stored_once_when_they_are_sent_again(
     server: PostgresServer, schema: str
 ) -> None:
-    policy = Policy(threads="raise", write_timeout=0.5)
+    policy = Policy(threads="raise", write_timeout=0.5, breaker_failures=1000)
     url = server.url_of(schema)
     async with (
         stateward.open(url, spill=False, policy=policy) as one,

@@ -23,7 +23,7 @@ from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.generators import execute, fetch, send
 from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.numeric import Int4, Int8
 
 from stateward.engines.postgres.arrays import (
@@ -34,6 +34,7 @@ from stateward.engines.postgres.arrays import (
     Packed,
     TextArray,
 )
+from stateward.engines.postgres.failures import Demoted
 
 PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
 MOST_PREPARED = 100  # statements a connection; the shapes of listings have no end
@@ -109,9 +110,13 @@ class Wire:
     """The statements that one connection has met, prepared once they are used often."""
 
     def __init__(
-        self, link: psycopg.AsyncConnection[Any] | psycopg.Connection[Any], prepares: bool
+        self,
+        link: psycopg.AsyncConnection[Any] | psycopg.Connection[Any],
+        prepares: bool,
+        wants_writer: bool,
     ) -> None:
-        self.prepares = prepares
+        self._prepares = prepares
+        self._wants_writer = wants_writer
         self._link = link
         self._pgconn = link.pgconn
         self._statements: dict[tuple[str, tuple[int, ...]], _Statement] = {}
@@ -125,6 +130,7 @@ class Wire:
         self._send(statement, types, values)
         results: list[PGresult] = yield from execute(self._pgconn)
         check(results, 1)
+        self._check_role()
         return statement.rows(results[0])
 
     def ask_together(
@@ -151,7 +157,12 @@ class Wire:
             else:
                 results.append(result)
         check(results, len(ready))
+        self._check_role()
         return [each[0].rows(result) for each, result in zip(ready, results, strict=True)]
+
+    def _check_role(self) -> None:
+        if self._wants_writer:
+            check_role(self._pgconn)
 
     def _ready(
         self, query: str, params: Sequence[Any]
@@ -182,7 +193,7 @@ class Wire:
         return statement
 
     def _is_worth_preparing(self, statement: _Statement) -> bool:
-        return self.prepares and statement.uses >= PREPARE_AFTER and self._prepared < MOST_PREPARED
+        return self._prepares and statement.uses >= PREPARE_AFTER and self._prepared < MOST_PREPARED
 
     def _prepare(self, statement: _Statement, types: tuple[int, ...]) -> Generator[Any, Any, None]:
         name = b"stateward_%s_%d" % (self._nonce, self._prepared)
@@ -190,6 +201,17 @@ class Wire:
         check((yield from execute(self._pgconn)), 1, ExecStatus.COMMAND_OK)
         statement.name = name
         self._prepared += 1
+
+
+def check_role(pgconn: PGconn) -> None:
+    """Raise, and end the connection, if the server has said that it takes no writes any more.
+
+    It says so before the end of the first answer after it was made read-only. What it answered may
+    be old, or lost with it.
+    """
+    if pgconn.parameter_status(b"default_transaction_read_only") == b"on":
+        pgconn.finish()
+        raise Demoted("the server takes no writes any more")
 
 
 def check(
