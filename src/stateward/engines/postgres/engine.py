@@ -29,7 +29,7 @@ from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings, read_settings
 from stateward.engines.postgres.snapshot import Snapshot
 from stateward.engines.postgres.traces import traces  # async only
-from stateward.engines.postgres.wire import Rows
+from stateward.engines.postgres.wire import NOT_SENDABLE, Rows
 from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
@@ -106,11 +106,14 @@ class PostgresEngine:
     # --- operations -----------------------------------------------------------------
 
     async def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
-        batch = Batch(ops, self._queries)
-        queries = batch.queries
-        if not queries:
-            return []
-        return batch.outcomes(await self._ask(queries, batch.writes, deadline))
+        try:
+            batch = Batch(ops, self._queries)
+            queries = batch.queries
+            if not queries:
+                return []
+            return batch.outcomes(await self._ask(queries, batch.writes, deadline))
+        except NOT_SENDABLE as error:
+            raise self._failure(psycopg.DataError(str(error)), writes=False) from error
 
     async def _ask(
         self, queries: Sequence[Query], writes: bool = False, deadline: float | None = None

@@ -13,6 +13,7 @@ from stateward.errors import (
     AccessRefused,
     DiskProblem,
     EntityBusy,
+    InvalidInput,
     SchemaError,
     StatewardError,
     StoreUnavailable,
@@ -22,6 +23,10 @@ logger = logging.getLogger("stateward.postgres")
 
 # Nothing was applied, and the same batch may well succeed at once.
 RETRIED = (errors.DeadlockDetected, errors.SerializationFailure)
+
+# Classes of SQLSTATE: impossible data, a broken constraint, a wrong statement, a limit that no
+# server can raise. The same call would be refused again, and other calls are served.
+CALLERS = ("22", "23", "42", "54")
 
 # A refused connection has no code, only words: those of the server, of libpq and of poolers.
 REFUSED = re.compile(
@@ -94,6 +99,12 @@ def explain(
             f"{safe}: there is a pooler between, which lends connections for single transactions "
             f"({message}); use ?prepare=off&listen=off",
             applied=applied,
+        )
+    if isinstance(error, psycopg.DataError) or (error.sqlstate or "").startswith(CALLERS):
+        return InvalidInput(
+            f"{safe}: the database refuses what this call asks for ({message}); nothing was "
+            "written. The same call will be refused again: change its values, or the constraint "
+            "or trigger of yours that refuses them"
         )
     if isinstance(error, errors.LockNotAvailable):
         return EntityBusy(

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Callable, Generator, Sequence
 from functools import cache
 from struct import Struct
+from struct import error as PackError
 from typing import Any
 
 import psycopg
@@ -38,6 +39,7 @@ from stateward.engines.postgres.failures import Demoted
 
 PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
 MOST_PREPARED = 100  # statements a connection; the shapes of listings have no end
+NOT_SENDABLE = (PackError, UnicodeEncodeError)  # too large a number, half of a character
 
 Rows = list[tuple[Any, ...]]
 _Kind = tuple[int, Callable[[Any], bytes]]

@@ -50,10 +50,10 @@ class Link(Connection[tuple[Any, ...]]):
             rows: list[Rows] = self.wait(self.wire.ask_together(queries))
             return rows
         cursors = [self.cursor(binary=True) for _ in queries]
-        if len(queries) == 1:  # in a pipeline the driver does not expect a commit to be refused
+        if len(queries) == 1:
             cursors[0].execute(*queries[0])
-        else:
-            with self.pipeline():
+        else:  # no pipeline: the driver's own is confused by a commit that is refused
+            with self.transaction():
                 for cursor, (query, params) in zip(cursors, queries, strict=True):
                     cursor.execute(query, params)
         if self.wants_writer:
