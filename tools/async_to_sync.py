@@ -36,6 +36,7 @@ FILES = dict.fromkeys(
         "state/*.py",
         "layers/cache.py",
         "layers/coalescer.py",
+        "layers/confirmation.py",
         "layers/gather.py",
         "layers/leases/held.py",
         "layers/instruments.py",

@@ -66,7 +66,9 @@ class RedisEngine:
 
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only, and replaces the time of the server."""
-        self.capabilities = replace(CAPABILITIES, parts=server.cluster)
+        self.capabilities = replace(
+            CAPABILITIES, parts=server.cluster, replicates=server.wait_replicas > 0
+        )
         self._server = server
         members = SeenMembers(5_000)
         self._traits = Traits(
@@ -100,7 +102,7 @@ class RedisEngine:
             # sync only: return self._finish(request, deadline)
         pool, connection = lent
         try:
-            message = request.message()
+            message = request.message(pool.replica_wait, deadline)
             replies = await connection.round_trip(message.packed, message.replies, deadline)
         # async only: begin
         except asyncio.CancelledError:
@@ -181,7 +183,7 @@ class RedisEngine:
         steps = [PipelineStep(head, (("HGETALL", head),), timed=True) for head in heads]
         answers = await self._tasks.run(self._servers.trip(steps))  # async only
         # sync only: answers = self._servers.trip(steps)
-        for cursor, (time, flat) in zip(cursors.values(), answers, strict=True):
+        for cursor, (time, flat) in zip(cursors.values(), answers.replies, strict=True):
             head, _ = head_of(flat, self._traits.now(time))
             if head.version != cursor:
                 return True

@@ -18,7 +18,13 @@ from stateward.engines.redis.client.migration import (
     probe,
     script_digest,
 )
-from stateward.engines.redis.client.pipeline import ASKING, Pipeline, PipelineStep, failure_of
+from stateward.engines.redis.client.pipeline import (
+    ASKING,
+    Answers,
+    Pipeline,
+    PipelineStep,
+    failure_of,
+)
 from stateward.engines.redis.client.pool import Pool
 from stateward.engines.redis.client.redirection import REDIRECTIONS, Redirections
 from stateward.engines.redis.client.server import Address, Server
@@ -154,9 +160,7 @@ class ClusterServers(OneServer):
         connection = pool.idle()
         return None if connection is None else (pool, connection)
 
-    async def trip(
-        self, steps: Sequence[PipelineStep], deadline: float | None = None
-    ) -> list[list[Any]]:
+    async def trip(self, steps: Sequence[PipelineStep], deadline: float | None = None) -> Answers:
         """The replies to every step, from all nodes that hold their keys."""
         world, trip = self._server.world, Redirections(steps)
         for left in reversed(range(REDIRECTIONS)):
@@ -169,7 +173,7 @@ class ClusterServers(OneServer):
                 await self._deliver(shares, deadline)
                 for share in shares:
                     if share.pipeline.wrote:
-                        share.pipeline.check_replicas(str(share.pool.address))
+                        share.pipeline.check_wait(str(share.pool.address))
                 await self._redirect(trip, shares, deadline)
             except StoreUnavailable as error:
                 if trip.wrote:
@@ -183,7 +187,7 @@ class ClusterServers(OneServer):
             for number in trip.errors:
                 self.doubt(address=self._slots.primary_of(steps[number].key))
             raise failure_of(steps, trip.errors, self.name, cluster=True)
-        return trip.answers
+        return Answers(trip.answers, trip.unreplicated)
 
     async def _redirect(
         self, trip: Redirections, shares: Sequence[Share], deadline: float | None
@@ -258,7 +262,8 @@ class ClusterServers(OneServer):
                     alone(trip.steps[n], self._forms) if n in trip.sent_to else trip.steps[n]
                     for n in numbers
                 ]
-                pipeline, pool = Pipeline(some, self._server), self._pool_of(address)
+                pool = self._pool_of(address)
+                pipeline = Pipeline(some, self._server, pool.replica_wait, deadline)
                 shares.append(Share(numbers, pipeline, pool, await self._lent(pool, deadline)))
         except BaseException:
             _give_back(shares)
@@ -287,8 +292,9 @@ class ClusterServers(OneServer):
                     failure = error
             for share in requests:
                 try:
-                    if not share.pipeline.take(await share.connection.answer()):
-                        await self._repeat(share.connection, share.pipeline, deadline)
+                    pipeline = share.pipeline
+                    if not pipeline.take(await share.connection.answer()):
+                        await self._repeat(share.connection, pipeline, share.pool, deadline)
                 except StoreUnavailable as error:
                     self.doubt(error, share.pool.address)
                     failure = error

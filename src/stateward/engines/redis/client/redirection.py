@@ -28,6 +28,7 @@ class Redirections:
         self.sent_to: dict[int, Address] = {}  # nodes that ASK named for single steps
         self.sent_at = 0.0  # when it was first said so
         self.wrote = False
+        self.unreplicated: set[int] = set()
         self._rounds = 0
 
     @property
@@ -47,6 +48,7 @@ class Redirections:
         """Take one node's answers; return the steps it refused because it hands over their slot."""
         refused = []
         self.wrote = self.wrote or pipeline.wrote
+        self.unreplicated.update(numbers[at] for at in pipeline.unreplicated)
         for at, number in enumerate(numbers):
             self.answers[number] = pipeline.answers[at]
             self.errors.pop(number, None)

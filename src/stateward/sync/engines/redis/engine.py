@@ -62,7 +62,9 @@ class RedisEngine:
 
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only, and replaces the time of the server."""
-        self.capabilities = replace(CAPABILITIES, parts=server.cluster)
+        self.capabilities = replace(
+            CAPABILITIES, parts=server.cluster, replicates=server.wait_replicas > 0
+        )
         self._server = server
         members = SeenMembers(5_000)
         self._traits = Traits(
@@ -93,7 +95,7 @@ class RedisEngine:
             return self._finish(request, deadline)
         pool, connection = lent
         try:
-            message = request.message()
+            message = request.message(pool.replica_wait, deadline)
             replies = connection.round_trip(message.packed, message.replies, deadline)
         except BaseException as error:
             pool.give_back(connection)
@@ -150,7 +152,7 @@ class RedisEngine:
         heads = [head_key(entity) for entity in cursors]
         steps = [PipelineStep(head, (("HGETALL", head),), timed=True) for head in heads]
         answers = self._servers.trip(steps)
-        for cursor, (time, flat) in zip(cursors.values(), answers, strict=True):
+        for cursor, (time, flat) in zip(cursors.values(), answers.replies, strict=True):
             head, _ = head_of(flat, self._traits.now(time))
             if head.version != cursor:
                 return True
