@@ -55,6 +55,7 @@ FILES = dict.fromkeys(
         "engines/postgres/pool.py",
         "engines/postgres/snapshot.py",
         "engines/redis/engine.py",
+        "engines/redis/reindex.py",
         "engines/redis/client/cluster.py",
         "engines/redis/client/pool.py",
         "engines/redis/client/sentinel.py",

@@ -96,6 +96,33 @@ class ClusterServers(OneServer):
         await self._find()
         return {str(pool.address): await self._ask(pool, *commands) for pool in self._primaries()}
 
+    @property
+    def version(self) -> int:
+        """The version of the map of slots, which grows whenever a node may have been replaced."""
+        return self._slots.version
+
+    def nodes(self) -> list[Address]:
+        """Return the primaries, as far as they are known."""
+        return self._slots.primaries()
+
+    async def replication_ids(self, deadline: float | None) -> str:
+        """Return the ids of all primaries, which change when one is replaced or restarted."""
+        await self._find(deadline)
+        ids = []
+        for pool in self._primaries():
+            (reply,) = await self._ask(pool, ("INFO", "replication"), deadline=deadline)
+            if isinstance(reply, ReplyError):
+                raise refused(reply, str(pool.address))
+            lines = reply.decode().splitlines()
+            ids += [line.partition(":")[2] for line in lines if line.startswith("master_replid:")]
+        return " ".join(sorted(ids))
+
+    async def scan(
+        self, address: Address, pattern: str, cursor: bytes, deadline: float | None
+    ) -> tuple[list[str], bytes]:
+        """Return some keys of one node that match, and where to continue; b"0" is the end."""
+        return await self._scan(self._pool_of(address), pattern, cursor, deadline)
+
     def _primaries(self) -> list[Pool]:
         return [self._pool_of(address) for address in self._slots.primaries()]
 

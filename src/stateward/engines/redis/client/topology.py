@@ -169,17 +169,23 @@ class OneServer:
         await self._find()
         keys: set[str] = set()
         for pool in self._primaries():
-            cursor = b"0"
-            while True:
-                asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
-                (reply,) = await self._ask(pool, asked)
-                if isinstance(reply, ReplyError):
-                    raise refused(reply, str(pool.address))
-                cursor, names = reply
-                keys.update(name.decode() for name in names)
-                if cursor == b"0":
-                    break
+            names, cursor = await self._scan(pool, pattern, b"0")
+            keys.update(names)
+            while cursor != b"0":
+                names, cursor = await self._scan(pool, pattern, cursor)
+                keys.update(names)
         return sorted(keys)
+
+    async def _scan(
+        self, pool: Pool, pattern: str, cursor: bytes, deadline: float | None = None
+    ) -> tuple[list[str], bytes]:
+        """Return some of one server's keys that match, and where to continue; b"0" is the end."""
+        asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+        (reply,) = await self._ask(pool, asked, deadline=deadline)
+        if isinstance(reply, ReplyError):
+            raise refused(reply, str(pool.address))
+        cursor, names = reply
+        return [name.decode() for name in names], cursor
 
     def _primaries(self) -> list[Pool]:
         """Return the pools of all primaries."""
