@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 from servers.redis_cluster import RedisCluster
 from test_redis_cluster_sweep import Asked, once_more
 
