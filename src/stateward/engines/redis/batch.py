@@ -21,7 +21,7 @@ from stateward.engines.redis.touch import touching_commit
 from stateward.ops import Applied, Commit, Duplicate, Fetch, List, Op, Outcome, Sweep
 
 # What a server answers that did not run a step, and would not the next time either.
-AGAIN = ("NOSCRIPT", "MOVED", "ASK", "TRYAGAIN")
+AGAIN = ("NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
 
 
 def plan_of(op: Op, traits: Traits) -> Plan[Any]:

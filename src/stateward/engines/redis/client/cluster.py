@@ -26,7 +26,12 @@ from stateward.engines.redis.client.pipeline import (
     failure_of,
 )
 from stateward.engines.redis.client.pool import Pool
-from stateward.engines.redis.client.redirection import REDIRECTIONS, Redirections
+from stateward.engines.redis.client.redirection import (
+    MARGIN,
+    REDIRECTIONS,
+    TAKING_OVER,
+    Redirections,
+)
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.slots import SlotTable, node_address
 from stateward.engines.redis.client.topology import Keyed, OneServer, ask_once
@@ -189,13 +194,16 @@ class ClusterServers(OneServer):
 
     async def trip(self, steps: Sequence[PipelineStep], deadline: float | None = None) -> Answers:
         """The replies to every step, from all nodes that hold their keys."""
-        world, trip = self._server.world, Redirections(steps)
-        for left in reversed(range(REDIRECTIONS)):
+        world, trip, left = self._server.world, Redirections(steps), REDIRECTIONS
+        end = world.monotonic() + TAKING_OVER
+        end = end if deadline is None else min(end, deadline - MARGIN)
+        while left:
             try:
                 await self._find_anew(trip.keys, deadline)
                 shares = await self._shares(trip, deadline)
                 if trip.is_late(world.monotonic()):
                     _give_back(shares)
+                    left -= 1
                     continue
                 await self._deliver(shares, deadline)
                 for share in shares:
@@ -208,6 +216,13 @@ class ClusterServers(OneServer):
                 raise
             if not trip.going:
                 break
+            if trip.is_down:
+                if world.monotonic() + TRYING >= end:
+                    break
+                trip.is_down = False
+                await world.pause(TRYING)
+                continue
+            left -= 1
             if trip.is_restless() and left:
                 await world.pause(TRYING)
         if trip.errors:

@@ -26,7 +26,12 @@ from stateward.engines.redis.client.pipeline import (
     PipelineStep,
     failure_of,
 )
-from stateward.engines.redis.client.redirection import REDIRECTIONS, Redirections
+from stateward.engines.redis.client.redirection import (
+    MARGIN,
+    REDIRECTIONS,
+    TAKING_OVER,
+    Redirections,
+)
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.slots import SlotTable
 from stateward.engines.redis.client.wire import Command
@@ -188,13 +193,16 @@ class ClusterServers(OneServer):
 
     def trip(self, steps: Sequence[PipelineStep], deadline: float | None = None) -> Answers:
         """The replies to every step, from all nodes that hold their keys."""
-        world, trip = self._server.world, Redirections(steps)
-        for left in reversed(range(REDIRECTIONS)):
+        world, trip, left = self._server.world, Redirections(steps), REDIRECTIONS
+        end = world.monotonic() + TAKING_OVER
+        end = end if deadline is None else min(end, deadline - MARGIN)
+        while left:
             try:
                 self._find_anew(trip.keys, deadline)
                 shares = self._shares(trip, deadline)
                 if trip.is_late(world.monotonic()):
                     _give_back(shares)
+                    left -= 1
                     continue
                 self._deliver(shares, deadline)
                 for share in shares:
@@ -207,6 +215,13 @@ class ClusterServers(OneServer):
                 raise
             if not trip.going:
                 break
+            if trip.is_down:
+                if world.monotonic() + TRYING >= end:
+                    break
+                trip.is_down = False
+                world.block(TRYING)
+                continue
+            left -= 1
             if trip.is_restless() and left:
                 world.block(TRYING)
         if trip.errors:
