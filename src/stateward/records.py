@@ -82,14 +82,15 @@ class Summary(Struct, frozen=True):
 class Appended(Struct, frozen=True):
     """The outcome of an append.
 
-    `stored`: it is in the store. `duplicate`: an append with the same key already was. `spilled`:
-    the store failed; the messages are on this machine, and are stored when the store answers again.
-    `dropped`: the store failed and there was no room to spill: they are lost. For the last two the
-    version is 0, because it is not known yet. With `repeat="first"`, `messages` are those stored
-    under the key, possibly by another delivery.
+    `stored`: it is in the store. `unreplicated`: it is, and can be read, but too few replicas have
+    confirmed it in time, so a failover now could lose it. `duplicate`: an append with the same key
+    already was. `spilled`: the store failed; the messages are on this machine, and are stored when
+    the store answers again. `dropped`: the store failed and there was no room to spill: they are
+    lost. For the last two the version is 0, because it is not known yet. With `repeat="first"`,
+    `messages` are those stored under the key, possibly by another delivery.
     """
 
-    status: Literal["stored", "duplicate", "spilled", "dropped"]
+    status: Literal["stored", "unreplicated", "duplicate", "spilled", "dropped"]
     version: int
     cursor: Cursor
     messages: tuple[dict[str, Any], ...] = ()

@@ -23,7 +23,14 @@ REPORTED = {
     name: getattr(errors, name)
     for name in (
         *("InvalidInput", "TooLarge", "NotPermitted", "SchemaError"),
-        *("StoreUnavailable", "StoreTooSlow", "EntityBusy", "DiskProblem", "StoreFull"),
+        *(
+            "StoreUnavailable",
+            "StoreTooSlow",
+            "EntityBusy",
+            "DiskProblem",
+            "StoreFull",
+            "NotReplicated",
+        ),
     )
 }
 

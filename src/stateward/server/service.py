@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from stateward.errors import InvalidInput, NotPermitted
+from stateward.errors import InvalidInput, NotPermitted, NotReplicated
 from stateward.observe.correlation import correlate, trace_id
 from stateward.ops import Entity, NotYours
 from stateward.server.asgi import (
@@ -289,7 +289,10 @@ class Application:
         ops = [op for op in permitted if not isinstance(op, NotYours)]
         within = asked.within
         deadline = None if within is None else self._world.monotonic() + within
-        outcomes = await self._stack.execute(ops, deadline) if ops else []
+        try:
+            outcomes = await self._stack.execute(ops, deadline) if ops else []
+        except NotReplicated as error:
+            outcomes = [*error.outcomes]  # which say so: the client's own layers decide
         return Reply(200, encode(merged(permitted, outcomes), call.body.kind))
 
     async def _wait(self, call: ServiceCall) -> Reply:

@@ -169,7 +169,14 @@ async def _health(scope: Scope) -> Health:
 def _described(health: Health, description: Description, latency: float) -> Health:
     shared = ("engine", "version", "schema", "durability", "bytes")
     fields = {name: getattr(description, name) for name in shared}
-    return replace(health, latency=latency, **fields)
+    problem = description.problem
+    return replace(
+        health,
+        ok=health.ok and problem is None,
+        error=health.error or problem,
+        latency=latency,
+        **fields,
+    )
 
 
 def _outage(stack: Stack) -> Health:

@@ -22,7 +22,6 @@ from stateward.ops import (
     CommitsAt,
     Conflict,
     Drop,
-    Duplicate,
     Fence,
     Lease,
     List,
@@ -57,7 +56,7 @@ from stateward.sync.state.json_document import append_patching
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
-from stateward.sync.state.turns import Turn, append_first
+from stateward.sync.state.turns import Turn, append_first, appended
 from stateward.sync.state.windows import read_window
 
 # Modules that few conversations need are imported by the methods that use them.
@@ -126,7 +125,8 @@ class Thread:
         If the store fails, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
         whose `applied` says whether the messages may have been stored. A plain append is spilled
         until the store answers again (`spilled`), or lost if there is no room (`dropped`), unless
-        the policy says to raise.
+        the policy says to raise. If it is stored but too few replicas confirm it in time, a plain
+        append is `unreplicated`, and any other raises `NotReplicated`.
         """
         if key is not None or repeat is not None:
             check_key(key, repeat)
@@ -141,14 +141,11 @@ class Thread:
             outcome = self.handle.append(messages, key, checks, keep=not checks, saw=saw)
         else:
             outcome = append_patching(self.handle, messages, key, checks, (VARS, vars), saw)
-        if type(outcome) is Applied:
+        if type(outcome) is Applied and outcome.replicated:
             return Appended("stored", outcome.version, Cursor(outcome.version, outcome.stamp))
         if isinstance(outcome, Suppressed):
             return Appended(outcome.status, 0, Cursor(0))
-        applied = stored(outcome, self.handle.entity)
-        again = isinstance(outcome, Duplicate) and not outcome.own
-        cursor = Cursor(applied.version, applied.stamp)
-        return Appended("duplicate" if again else "stored", applied.version, cursor)
+        return appended(outcome, self.handle.entity)
 
     def turn(
         self,
