@@ -369,8 +369,14 @@ class Thread:
                 return
 
     async def delete(self) -> None:
-        """Remove the conversation with its variables. Does nothing if it does not exist."""
+        """Remove the conversation with its variables. Does nothing if it does not exist.
+
+        Its effects are removed too, except unknown ones: they stay until they are decided.
+        """
+        from stateward.state.effects import drop_effects
+
         stored(await self.handle.commit((Drop(),)), self.handle.entity)
+        await drop_effects(self.handle.scope, self.handle.entity)
 
     async def claim(self, *, user: str) -> Thread:
         """Give a conversation without an owner to a user, and return that user's handle.
