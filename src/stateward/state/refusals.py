@@ -105,6 +105,8 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
                 remaining=remaining,
                 holder=holder,
             )
+        case Fenced(head=head) if entity.kind == THREAD and not head.exists:
+            error = deleted(entity)
         case Fenced():
             error = LeaseLost(
                 f"the lease on the {what} was released or taken over; nothing was written"
