@@ -22,6 +22,7 @@ from stateward.ops import (
     CommitsAt,
     Conflict,
     Drop,
+    Duplicate,
     Fence,
     Lease,
     List,

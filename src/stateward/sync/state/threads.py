@@ -21,6 +21,7 @@ from stateward.ops import (
     CommitsAt,
     Conflict,
     Drop,
+    Duplicate,
     Fence,
     Lease,
     List,
