@@ -111,11 +111,3 @@ def lost(error: BaseException, server: str, applied: MaybeApplied = "unknown") -
     """Return the error of a lost answer: the request may have arrived."""
     what = "did not answer in time" if isinstance(error, TimeoutError) else "ended the connection"
     return StoreUnavailable(f"{server} {what} ({error})", applied=applied)
-
-
-def not_replicated(got: int, wanted: int, server: str) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"{server}: not replicated: {got} of {wanted} replicas have confirmed the write in time. "
-        "It is stored on the primary, but a failover now could lose it",
-        applied="unknown",
-    )
