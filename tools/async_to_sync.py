@@ -72,6 +72,7 @@ SHARED = {
     "state/about.py",
     "state/beginnings.py",
     "state/change_feed.py",
+    "state/conversation_life.py",
     "state/cron.py",
     "state/document_record.py",
     "state/edits.py",

@@ -6,7 +6,8 @@ Stateward is a layer over that one method. `stateward.testing.conformance` prove
 The rules every engine keeps:
 
 1.  **Durable when answered.** A commit is atomic, and durable to the declared level
-    (`Description.durability`) before its outcome is returned.
+    (`Description.durability`) before its outcome is returned. An answer that a server gave before
+    it committed proves nothing: if the commit is refused, so is the batch.
 2.  **A batch is not a transaction.** It holds at most one commit an entity; otherwise its
     operations are concurrent. What needs order goes into one commit.
 3.  **Refusals are outcomes, never exceptions**: `Conflict`, `Duplicate`, `KeyReused`, `Held`,

@@ -66,6 +66,14 @@ class NotYoursError(StatewardError):
     """The thread belongs to another user."""
 
 
+class ConversationDeletedError(StatewardError):
+    """The conversation was deleted, its user erased, or its retention ended, after this was begun.
+
+    Nothing was written, and a retry would bring back what was deleted: stop. What is begun from now
+    on starts a new conversation.
+    """
+
+
 class LeaseLost(StatewardError):
     """The lease was released or taken over, or has expired. Nothing was written."""
 

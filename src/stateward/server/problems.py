@@ -9,6 +9,7 @@ from math import ceil
 import msgspec
 
 from stateward.errors import (
+    ConversationDeletedError,
     EffectUnknown,
     EntityBusy,
     InvalidInput,
@@ -50,6 +51,7 @@ ANSWERS: tuple[tuple[type[Exception], int, str], ...] = (
     (LeaseLost, 409, ""),
     (WorkflowFinished, 409, ""),
     (EffectUnknown, 409, ""),
+    (ConversationDeletedError, 410, ""),
     (Reset, 410, ""),
     (Truncated, 410, ""),
     (NotKept, 410, ""),

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from stateward.bounds import check_request
 from stateward.errors import InvalidInput, NotPermitted, NotReplicated
 from stateward.observe.correlation import correlate, trace_id
 from stateward.ops import Entity, NotYours
@@ -285,6 +286,7 @@ class Application:
 
     async def _execute(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, EXECUTE_BODY)
+        check_request(asked)
         permitted = [call.asker.permitted(op) for op in asked.ops]
         ops = [op for op in permitted if not isinstance(op, NotYours)]
         within = asked.within
@@ -297,6 +299,7 @@ class Application:
 
     async def _wait(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, WAIT_BODY)
+        check_request(asked)
         cursors = dict(asked.cursors)
         questions = call.asker.questions(list(cursors))
         if questions:

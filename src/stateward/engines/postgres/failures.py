@@ -30,6 +30,8 @@ REFUSED = re.compile(
 )
 
 # The same where TLS does not come about; whether a file is missing here or a name does not fit.
+READ_ONLY = re.compile("session is read-only|server is in hot standby mode")
+
 CERTIFICATE = re.compile(
     "certificate|alert unknown ca|private key|server does not support SSL|requires? SSL"
     "|could not load(?:(?!could not load).)*SSL|weak sslmode"
@@ -40,6 +42,10 @@ class Unanswered(psycopg.OperationalError):
     """The server did not answer in time; the connection cannot be used any more."""
 
 
+class Demoted(psycopg.OperationalError):
+    """The server takes no writes any more: what it answers may be old, and it stays so."""
+
+
 class ConnectionLost(Exception):
     """The connection was lost after something was sent: what became of it is not known."""
 
@@ -48,11 +54,18 @@ class ConnectionLost(Exception):
         self.error = error
 
 
-def is_from_pooler(error: psycopg.Error) -> bool:
+def is_from_pooler(error: BaseException) -> bool:
     """Return True if a pooler lends the connections, so that no session keeps its settings."""
     if isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement):
         return True
     return "unsupported startup parameter" in str(error)
+
+
+def is_demoted(error: psycopg.Error) -> bool:
+    """Return True if the server takes no writes."""
+    if isinstance(error, errors.ReadOnlySqlTransaction | Demoted):
+        return True
+    return isinstance(error, psycopg.OperationalError) and bool(READ_ONLY.search(str(error)))
 
 
 def explain(
@@ -69,10 +82,11 @@ def explain(
         )
     if (problem := _schema_problem(error, message, schema)) is not None:
         return SchemaError(f"{safe}: {problem}")
-    if isinstance(error, errors.ReadOnlySqlTransaction):
+    if is_demoted(error):
         return StoreUnavailable(
-            f"{safe}: the database takes no writes: it is a standby, or was made read-only; point "
-            "the URL at the primary (target_session_attrs=read-write chooses it among several)",
+            f"{safe}: the database takes no writes: it is a standby, or was made read-only, or a "
+            "failover is under way; point the URL at the primary. To read from it all the same, "
+            "use ?target_session_attrs=any",
             applied=applied,
         )
     if is_from_pooler(error):

@@ -29,7 +29,7 @@ from stateward.observe.correlation import correlation_id
 from stateward.observe.counters import Counters, count_dropped
 from stateward.observe.logs import Sparing
 from stateward.observe.stderr_log import DEFAULT_LOG
-from stateward.ops import WRITES, Append, Commit, Entity, Fetch, Op, Outcome
+from stateward.ops import WRITES, Append, Commit, Entity, Fetch, NotDroppedSince, Op, Outcome
 from stateward.world import AFTER_ERROR, Ticker, World, went_wrong
 
 logger = logging.getLogger("stateward.policy")
@@ -173,6 +173,7 @@ class Suppression:
             correlation_id(),
             append.takes_first,
             append.note,
+            min((c.at for c in commit.checks if type(c) is NotDroppedSince), default=None),
         )
         spilled = self._backlog.add(record)
         self._counters.suppressed += 1

@@ -116,6 +116,7 @@ class Layered:
             spill_depth=sum(of.spill_depth for of in answers),
             spill_bytes=sum(of.spill_bytes for of in answers),
             spill_problem="; ".join(problems) or None,
+            spill_refused=sum(of.spill_refused for of in answers),
             alarms=tuple(dict.fromkeys(name for of in answers for name in of.alarms)),
         )
         if failing:
@@ -187,6 +188,7 @@ def _outage(stack: Stack) -> Health:
         spill_depth=stack.backlog.depth,
         spill_bytes=stack.backlog.bytes,
         spill_problem=stack.backlog.problem,
+        spill_refused=stack.backlog.refused,
         alarms=stack.alarms.raised,
     )
 
