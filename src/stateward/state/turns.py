@@ -146,8 +146,9 @@ class Turn:
         since. If the store fails, the messages are spilled (`spilled`) like any plain append,
         unless there is `expect`. In a turn that is `alone`, raises `LeaseLost` if another process
         leads now. If the conversation was deleted since the block was entered, raises
-        `ConversationDeletedError`: what was deleted does not come back. A receipt of what the turn was given is stored with it, see `store.knew`; also if
-        that was nothing, because the store could not be read.
+        `ConversationDeletedError`: what was deleted does not come back. A receipt of what the turn
+        was given is stored with it, see `store.knew`; also if that was nothing, because the store
+        could not be read.
         """
         if not self._open:
             raise InvalidInput("a turn is stored within its block: async with thread.turn(...)")
