@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from urllib.parse import unquote
 
+from stateward.engines.plaintext import warn_of_plaintext
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
@@ -22,11 +23,15 @@ def parse_server(url: EngineURL, world: World) -> Server:
     path = unquote(slash + path)
     login, _, hosts = authority.rpartition("@")
     username, _, password = login.partition(":")
+    addresses, tls = _addresses(url, hosts, path), _tls(url)
+    if tls is None:
+        remedy = "rediss://, or tls=on with redis+cluster:// and redis+sentinel://"
+        warn_of_plaintext(url.safe, (address.host for address in addresses), remedy)
     return Server(
-        _addresses(url, hosts, path),
+        addresses,
         unquote(username) or None,
         unquote(password) or None,
-        _tls(url),
+        tls,
         _number(url, "timeout", 5.0),
         int(_number(url, "wait_replicas", 0.0)),
         url.scheme == "redis+cluster",

@@ -36,8 +36,8 @@ from pydantic import BaseModel
 TYPE, VALUE = "$type", "value"
 PICKLED = "__pickled__"  # in checkpoints that older releases have stored
 OWN = ("agent_framework.", "agent_framework_orchestrations.", "openai.types.")
-DATA = (Enum, BaseModel, Content, Message, WorkflowEvent, AgentResponse, AgentResponseUpdate)
-DATA += (ChatResponse, ChatResponseUpdate)
+DATA: tuple[type, ...] = (Enum, BaseModel, Content, Message, WorkflowEvent)
+DATA += (AgentResponse, AgentResponseUpdate, ChatResponse, ChatResponseUpdate)
 CLASS = "builtins:type"
 DEEPEST = 100
 UNSTORED = frozenset({"__orig_class__"})  # typing's note of a type argument
@@ -167,8 +167,9 @@ class CheckpointValues:
 def _fields(value: Any) -> dict[str, Any]:
     """Return all that an object holds; raises for a type whose objects are more than fields."""
     kind = type(value)
-    if issubclass(kind, (*PLAIN, str, int, float, list, BaseException)) or (
-        kind.__reduce__ is not object.__reduce__ or kind.__reduce_ex__ is not object.__reduce_ex__
+    own = {name for each in kind.__mro__[:-1] for name in each.__dict__}
+    if issubclass(kind, (*PLAIN, str, int, float, list, BaseException)) or not own.isdisjoint(
+        ("__reduce__", "__reduce_ex__")
     ):
         raise WorkflowCheckpointException(
             f"a {name_of(kind)} has no form as fields; convert it to JSON before it is stored"
