@@ -100,6 +100,7 @@ SHARED = {
     "state/window_record.py",
     "state/window_request.py",
     "state/thread_listener.py",
+    "state/typed_value.py",
     "state/workflow_record.py",
     "state/work.py",
 }

@@ -36,6 +36,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "a spilled turn of {who} was not stored",
         "erased: this is intended. expired: the turn is lost. refused: it is set aside{aside}",
     ),
+    "connection_in_plain_text": (
+        "{store} is on another machine and is reached without TLS: who is on the network between "
+        "can read and change all state",
+        "Use {remedy}",
+    ),
     "store_not_reached": (
         "the store was not reached; starting without it",
         "Appends are spilled and reads fail until it answers. Start the store, or fix its URL",

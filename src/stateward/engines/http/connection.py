@@ -30,7 +30,7 @@ class Connection(Transported):
                 await self._loop.create_connection(
                     lambda: self, service.host, service.port, ssl=service.tls
                 )
-        except (OSError, TimeoutError) as error:
+        except (OSError, TimeoutError, RuntimeError) as error:  # or no thread to look up the name
             raise unreachable(error, service.name) from error
 
     def is_stale(self) -> bool:
