@@ -98,6 +98,7 @@ SHARED = {
     "state/window_request.py",
     "state/thread_listener.py",
     "state/workflow_record.py",
+    "state/uncertainty.py",
     "state/work.py",
 }
 
