@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from stateward.bounds import check_request
 from stateward.errors import InvalidInput, NotPermitted
 from stateward.observe.correlation import correlate, trace_id
-from stateward.ops import Entity, NotYours
+from stateward.ops import Entity, Fetched
 from stateward.server.asgi import (
     HungUp,
     Message,
@@ -25,7 +25,7 @@ from stateward.server.asgi import (
     segments,
     send_whole,
 )
-from stateward.server.asker import Asker, merged
+from stateward.server.asker import Asker, DeviceRights, executed
 from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
 from stateward.server.keys import new_key
@@ -92,6 +92,7 @@ class Application:
         body_seconds: float,
         jwt: JwtSettings | None,
         rates: RateSettings,
+        devices: DeviceRights,
     ) -> None:
         if len(store.sections.stacks) > 1:
             raise InvalidInput(
@@ -103,7 +104,12 @@ class Application:
         self._world = scope.world
         self._namespace = scope.namespace
         self._door = Door(
-            self._stack, self._world, insecure_local=insecure_local, jwt=jwt, rates=rates
+            self._stack,
+            self._world,
+            insecure_local=insecure_local,
+            jwt=jwt,
+            rates=rates,
+            devices=devices,
         )
         self._largest_body = largest_body
         self._body_seconds = body_seconds
@@ -224,7 +230,7 @@ class Application:
             # Of the extra `mcp`, and slow to import: others are answered in the meantime.
             await self._world.offload(import_module, "stateward.mcp.http")
             from stateward.mcp.http import answer_request
-            from stateward.mcp.tool import ToolCaller
+            from stateward.mcp.tool import WRITTEN, ToolCaller
         except ImportError:
             why = "this service has no tools for MCP: pip install 'stateward[mcp]' where it runs"
             await send_whole(reply_of(Refusal(404, why)), send)
@@ -234,7 +240,7 @@ class Application:
             return
         caller = ToolCaller(
             self._store,
-            replace(asker, scope="write" if write else "read"),
+            replace(asker, scope="write" if write else "read", writes=WRITTEN if write else ()),
             asker.who,
             namespace,
             write=write,
@@ -268,6 +274,8 @@ class Application:
                 for name in route.headers
                 if name.lower().encode() in headers
             }
+            if asker.user is not None:
+                asker = replace(asker, writes=route.writes, names_for_it=route.names_new)
             store = store_for(asker, self._store, namespace)
             call = RestCall(asker, store, path, query, body, route_headers, asked.decode("ascii"))
             # The service's own: a key need not be one that may write there.
@@ -287,12 +295,15 @@ class Application:
     async def _execute(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, EXECUTE_BODY)
         check_request(asked)
-        permitted = [call.asker.permitted(op) for op in asked.ops]
-        ops = [op for op in permitted if not isinstance(op, NotYours)]
+        if call.asker.user is not None:
+            raise NotPermitted(
+                "this key is for one user, and operations are for agents: use the REST API, such "
+                "as GET /v1/threads"
+            )
         within = asked.within
         deadline = None if within is None else self._world.monotonic() + within
-        outcomes = await self._stack.execute(ops, deadline) if ops else []
-        return Reply(200, encode(merged(permitted, outcomes), call.body.kind))
+        outcomes = await executed(call.asker, asked.ops, self._stack.execute, deadline)
+        return Reply(200, encode(outcomes, call.body.kind))
 
     async def _wait(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, WAIT_BODY)
@@ -301,7 +312,7 @@ class Application:
         questions = call.asker.questions(list(cursors))
         if questions:
             for outcome in await self._stack.execute(questions):
-                if isinstance(outcome, NotYours):
+                if not isinstance(outcome, Fetched) or not outcome.head.exists:
                     raise NotPermitted("this key is for one user, and that is another's")
         timeout = min(max(0.0, asked.timeout), LONGEST_WAIT)
         with self._door.rates.stream(call.asker):
@@ -323,6 +334,8 @@ class Application:
         return Reply(204)
 
     async def _describe(self, call: ServiceCall) -> Reply:
+        if call.asker.user is not None:
+            raise NotPermitted("this key is for one user, and this is about the whole store")
         facts = StoreFacts(WIRE, await self._stack.describe())
         return Reply(200, encode(facts, call.body.kind or JSON))
 
@@ -365,15 +378,16 @@ def app(
     body_seconds: float = 30.0,
     jwt: JwtSettings | None = None,
     rates: RateSettings | None = None,
+    devices: DeviceRights | None = None,
 ) -> Application:
     """The service of a store, for any ASGI server, alone or mounted into another application.
 
     Whoever asks needs a key (`stateward key create`) or, with `jwt`, a token of the issuer that it
     names; but with `insecure_local` not those on this machine. `rates` are the limits of each
-    asker. A body may have `largest_body` bytes
-    and take `body_seconds` to arrive. The store opens and closes with the application; mounted into
-    another, at its first use, and whoever made it closes it. Raises `InvalidInput` for a layered
-    store.
+    asker, and `devices` what keys of one user may do beside their own conversations. A body may
+    have `largest_body` bytes and take `body_seconds` to arrive. The store opens and closes with the
+    application; mounted into another, at its first use, and whoever made it closes it. Raises
+    `InvalidInput` for a layered store.
     """
     return Application(
         store,
@@ -382,4 +396,5 @@ def app(
         body_seconds=body_seconds,
         jwt=jwt,
         rates=rates or RateSettings(),
+        devices=devices or DeviceRights(),
     )
