@@ -10,15 +10,17 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from stateward.bounds import check_request
-from stateward.errors import InvalidInput, NotPermitted
+from stateward.bounds import check_op, check_request
+from stateward.errors import InvalidInput, NotPermitted, TooLarge
 from stateward.observe.correlation import correlate, trace_id
-from stateward.ops import Entity, Fetched
+from stateward.ops import Entity, Fetched, Outcome
 from stateward.server.asgi import (
+    Arriving,
     HungUp,
     Message,
     Receive,
     Send,
+    again,
     below_root,
     hung_up,
     read_body,
@@ -58,6 +60,8 @@ from stateward.wire import (
 
 T = TypeVar("T")
 
+AT_ONCE = 100  # operations of a longer batch that the store is asked together
+LARGEST_OF_USERS = 4 << 20  # bytes of operations of one user's key
 LONGEST_WAIT = 30.0  # seconds that one wait may take
 TRACEPARENT = b"traceparent"  # of W3C Trace Context
 CORRELATION = b"stateward-correlation"  # by which the log knows the request
@@ -113,6 +117,7 @@ class Application:
         )
         self._largest_body = largest_body
         self._body_seconds = body_seconds
+        self._arriving = Arriving(largest_body)
         self._stopping = asyncio.Event()
         self.failure: Exception | None = None  # what kept the store from being opened
         self.rest = RouteTable(ROUTES)
@@ -217,8 +222,18 @@ class Application:
         if scope["method"] == "POST":
             if kind not in (MSGPACK, JSON):
                 raise Refusal(415, f"the body must be {MSGPACK} or {JSON}")
-            data = await read_body(headers, receive, self._largest_body, self._body_seconds)
+            # A key of one user is refused anyway, once its request is understood.
+            largest = self._largest_body
+            if asker.user is not None:
+                largest = min(largest, LARGEST_OF_USERS)
+            data = await self._body(asker, headers, receive, largest)
         return await route.answer(ServiceCall(asker, Body(data, kind), lambda: hung_up(receive)))
+
+    async def _body(
+        self, asker: Asker, headers: Mapping[bytes, bytes], receive: Receive, largest: int
+    ) -> bytes:
+        with self._arriving.of(asker.who) as grow:
+            return await read_body(headers, receive, largest, self._body_seconds, grow)
 
     async def _answer_tools(self, scope: Message, receive: Receive, send: Send) -> None:
         """A request of MCP: with as many tools as the key permits and the path says."""
@@ -227,10 +242,16 @@ class Application:
             asker = await self._door.asker(scope, headers)
             asker.require("write" if write else "read")
             namespace = namespace_of(asker, headers, self._namespace)
+            if scope["method"] == "POST":
+                receive = again(
+                    await self._body(asker, headers, receive, self._largest_body), receive
+                )
             # Of the extra `mcp`, and slow to import: others are answered in the meantime.
             await self._world.offload(import_module, "stateward.mcp.http")
             from stateward.mcp.http import answer_request
             from stateward.mcp.tool import WRITTEN, ToolCaller
+        except HungUp:
+            return
         except ImportError:
             why = "this service has no tools for MCP: pip install 'stateward[mcp]' where it runs"
             await send_whole(reply_of(Refusal(404, why)), send)
@@ -262,7 +283,7 @@ class Application:
             namespace = namespace_of(asker, headers, own, needed=not route.anywhere)
             body = None
             if route.body is not None:
-                data = await read_body(headers, receive, self._largest_body, self._body_seconds)
+                data = await self._body(asker, headers, receive, self._largest_body)
                 kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
                 if kind.strip().lower() != route.takes and (data or kind):
                     raise Refusal(415, f"the body must be {route.takes}")
@@ -295,14 +316,29 @@ class Application:
     async def _execute(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, EXECUTE_BODY)
         check_request(asked)
+        self._door.rates.spend(call.asker, len(asked.ops) - 1)
         if call.asker.user is not None:
+            for op in asked.ops:
+                check_op(op)
             raise NotPermitted(
                 "this key is for one user, and operations are for agents: use the REST API, such "
                 "as GET /v1/threads"
             )
         within = asked.within
         deadline = None if within is None else self._world.monotonic() + within
-        outcomes = await executed(call.asker, asked.ops, self._stack.execute, deadline)
+        outcomes: list[Outcome] = []
+        size = 0
+        for start in range(0, len(asked.ops), AT_ONCE):
+            if size > self._largest_body:
+                raise TooLarge(
+                    f"the answer has more than {self._largest_body:,} bytes: ask for it in "
+                    "several batches"
+                )
+            part = asked.ops[start : start + AT_ONCE]
+            answered = await executed(call.asker, part, self._stack.execute, deadline)
+            if len(asked.ops) > AT_ONCE:  # others have their turn in between
+                size += len(encode(answered).data)
+            outcomes += answered
         return Reply(200, encode(outcomes, call.body.kind))
 
     async def _wait(self, call: ServiceCall) -> Reply:
