@@ -12,6 +12,7 @@ from stateward.context.compaction import Kept
 from stateward.errors import InvalidInput
 from stateward.ops import Entity, Entry, Fetched, Found, Head, Log, Value, digest_of
 from stateward.records import WorkflowInfo, moment
+from stateward.state.conversation_life import Life
 from stateward.state.edits import Edits
 from stateward.state.window_record import Context, Gone, TurnReceipt, Window
 
@@ -41,6 +42,13 @@ def note_of(saw: Any, entity: Entity, owner: str | None) -> str:
             f"store.thread({entity.id!r}, user=...)"
         )
     return note
+
+
+def life_of(saw: Any) -> Life | None:
+    """Return the life of the conversation in which `saw` was read; None if it was not read."""
+    window = saw.thread if isinstance(saw, Context) else saw
+    sight = window.sight if isinstance(window, Window) else None
+    return None if sight is None else sight.life
 
 
 def receipt_of(note: str) -> TurnReceipt:

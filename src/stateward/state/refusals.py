@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from stateward.errors import (
+    ConversationDeletedError,
     KeyReusedError,
     LeaseHeld,
     LeaseLost,
@@ -12,6 +13,7 @@ from stateward.errors import (
     StateConflictError,
     StatewardError,
 )
+from stateward.kinds import THREAD
 from stateward.ops import (
     Absent,
     Applied,
@@ -36,6 +38,15 @@ def stored(outcome: Outcome, entity: Entity) -> Applied:
     if type(outcome) is Duplicate:
         return outcome.first
     refuse(outcome, entity)
+
+
+def deleted(entity: Entity) -> ConversationDeletedError:
+    """Return the error for a write that was begun before its conversation was deleted."""
+    return ConversationDeletedError(
+        f"the conversation was deleted, its user erased, or its retention ended, while this was in "
+        f"progress ({entity.kind} {entity.id!r}); nothing was written: do not retry it, because "
+        "that would bring back what was deleted"
+    )
 
 
 def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
@@ -72,6 +83,8 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
             error = StateConflictError(
                 f"the {what} exists already; nothing was written", expected=None, current=what
             )
+        case Conflict(failed=NotDroppedSince()) if entity.kind == THREAD:
+            error = deleted(entity)
         case Conflict(failed=NotDroppedSince()):
             error = StateConflictError(
                 f"the {what} was deleted, or its user erased, while this was on its way; nothing "
@@ -92,6 +105,8 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
                 remaining=remaining,
                 holder=holder,
             )
+        case Fenced(head=head) if entity.kind == THREAD and not head.exists:
+            error = deleted(entity)
         case Fenced():
             error = LeaseLost(
                 f"the lease on the {what} was released or taken over; nothing was written"
