@@ -15,6 +15,7 @@ from house_counts import PACKAGE
 ROOT = {
     "__init__",
     "__main__",
+    "bounds",
     "codec",
     "engine",
     "errors",
@@ -29,7 +30,7 @@ ROOT = {
     "world",
 }
 BASE = (
-    *("ops", "engine", "errors", "records", "codec", "world", "wire", "kinds", "files"),
+    *("ops", "bounds", "engine", "errors", "records", "codec", "world", "wire", "kinds", "files"),
     *("owner", "version"),
 )
 LEVELS = (

@@ -31,6 +31,7 @@ from stateward.state.feeds import change_of
 from stateward.state.refusals import stored
 from stateward.state.shared_message import FORKED_FROM
 from stateward.state.window_request import thread_info
+from stateward.sync.state.effects import drop_effects
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.personal_data import EXPORT_FORMAT, entity_lines
 from stateward.why.words import count
@@ -271,6 +272,7 @@ def _delete(options: argparse.Namespace) -> int:
         def delete() -> dict[str, Any]:
             if is_graph:
                 stored(handle.commit((Drop(),)), handle.entity)
+                drop_effects(handle.scope, handle.entity)
             else:
                 store.thread(id).delete()
             return {"deleted": True}

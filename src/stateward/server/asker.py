@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stateward.errors import InvalidInput, NotPermitted
+from stateward.bounds import check_op
+from stateward.errors import NotPermitted
 from stateward.kinds import (
     AGENT_FRAMEWORK_RUN,
     AUDIT,
@@ -95,9 +96,10 @@ class Asker(Struct, frozen=True):
     def permitted(self, op: Op) -> Op | NotYours:
         """The operation as this key may ask it; or what it is answered unasked.
 
-        Raises `NotPermitted`. A key of one user asks for what is theirs and nothing else, whatever
-        the operation says.
+        Raises `NotPermitted`, and `InvalidInput` for a field out of its bounds. A key of one user
+        asks for what is theirs and nothing else, whatever the operation says.
         """
+        check_op(op)
         if self.is_unlimited:
             return op
         if isinstance(op, Sweep):
@@ -106,8 +108,6 @@ class Asker(Struct, frozen=True):
             self.require("write")
             return op
         if isinstance(op, List):
-            if op.limit < 0:
-                raise InvalidInput(f"a page has at least 0 entries, not {op.limit}")
             self.enter(op.namespace)
             if op.within is not None:
                 self.enter(op.within.namespace)

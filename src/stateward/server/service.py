@@ -10,7 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from stateward.errors import InvalidInput, NotPermitted
+from stateward.bounds import check_request
+from stateward.errors import InvalidInput, NotPermitted, NotReplicated
 from stateward.observe.correlation import correlate, trace_id
 from stateward.ops import Entity, NotYours
 from stateward.server.asgi import (
@@ -285,15 +286,20 @@ class Application:
 
     async def _execute(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, EXECUTE_BODY)
+        check_request(asked)
         permitted = [call.asker.permitted(op) for op in asked.ops]
         ops = [op for op in permitted if not isinstance(op, NotYours)]
         within = asked.within
         deadline = None if within is None else self._world.monotonic() + within
-        outcomes = await self._stack.execute(ops, deadline) if ops else []
+        try:
+            outcomes = await self._stack.execute(ops, deadline) if ops else []
+        except NotReplicated as error:
+            outcomes = [*error.outcomes]  # which say so: the client's own layers decide
         return Reply(200, encode(merged(permitted, outcomes), call.body.kind))
 
     async def _wait(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, WAIT_BODY)
+        check_request(asked)
         cursors = dict(asked.cursors)
         questions = call.asker.questions(list(cursors))
         if questions:

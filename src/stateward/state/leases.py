@@ -10,8 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 
+<<<<<<< HEAD
 from stateward.errors import StatewardError, StoreUnavailable
 from stateward.kinds import THREAD
+=======
+from stateward.errors import NotReplicated, StatewardError, StoreUnavailable
+>>>>>>> main
 from stateward.layers.layer import Execute
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.leases.renewal import Renewals
@@ -121,19 +125,25 @@ class Leases:
         *others: Op,
         undo: tuple[Write, ...] = (),
         deadline: float | None = None,
+        unreplicated: bool = False,
     ) -> list[Outcome]:
-        """Claim as `claim` does, with other operations in the same round trip."""
+        """Claim as `claim` does, with other operations in the same round trip.
+
+        A lease that too few replicas have confirmed is released again, unless the caller takes it
+        `unreplicated`: after a failover another process could be granted it as well.
+        """
         if self._closed:
             raise closed()  # a lease granted from here on would not be released
         ops = (commit, *others)
         try:
             return await self._background.awaited(self._execute(ops, deadline))  # async only
             # sync only: return self._execute(ops, deadline)
-        except StatewardError:
-            raise
-        except BaseException:
-            self._background.must_finish(self._undo(commit, undo))  # async only
-            # sync only: self._undo(commit, undo)
+        except BaseException as error:
+            if isinstance(error, NotReplicated) and unreplicated:
+                return [*error.outcomes]
+            if not isinstance(error, StatewardError) or isinstance(error, NotReplicated):
+                self._background.must_finish(self._undo(commit, undo))  # async only
+                # sync only: self._undo(commit, undo)
             raise
 
     async def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:

@@ -54,7 +54,7 @@ from stateward.state.scope import Scope
 from stateward.state.shared_message import FORKED_FROM
 from stateward.state.stored_document import document_at
 from stateward.state.summaries import compact, stored_summary
-from stateward.state.turns import Turn, append_first
+from stateward.state.turns import Turn, append_first, appended
 from stateward.state.window_record import Context, Window
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.state.windows import read_window
@@ -126,7 +126,8 @@ class Thread:
         If the store fails, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
         whose `applied` says whether the messages may have been stored. A plain append is spilled
         until the store answers again (`spilled`), or lost if there is no room (`dropped`), unless
-        the policy says to raise.
+        the policy says to raise. If it is stored but too few replicas confirm it in time, a plain
+        append is `unreplicated`, and any other raises `NotReplicated`.
         """
         if key is not None or repeat is not None:
             check_key(key, repeat)
@@ -141,14 +142,11 @@ class Thread:
             outcome = await self.handle.append(messages, key, checks, keep=not checks, saw=saw)
         else:
             outcome = await append_patching(self.handle, messages, key, checks, (VARS, vars), saw)
-        if type(outcome) is Applied:
+        if type(outcome) is Applied and outcome.replicated:
             return Appended("stored", outcome.version, Cursor(outcome.version, outcome.stamp))
         if isinstance(outcome, Suppressed):
             return Appended(outcome.status, 0, Cursor(0))
-        applied = stored(outcome, self.handle.entity)
-        again = isinstance(outcome, Duplicate) and not outcome.own
-        cursor = Cursor(applied.version, applied.stamp)
-        return Appended("duplicate" if again else "stored", applied.version, cursor)
+        return appended(outcome, self.handle.entity)
 
     def turn(
         self,
@@ -377,7 +375,12 @@ class Thread:
                 return
 
     async def delete(self) -> None:
-        """Remove the conversation with its variables. Does nothing if it does not exist."""
+        """Remove the conversation with its variables. Does nothing if it does not exist.
+
+        Its effects are removed too, except unknown ones: they stay until they are decided.
+        """
+        from stateward.state.effects import drop_effects
+
         handle = self.handle
         outcome = await handle.commit((Drop(),), reading=(FORKED_FROM,))
         at = stored(outcome, handle.entity).at
@@ -385,6 +388,7 @@ class Thread:
             from stateward.state.forks import forget_branch
 
             await forget_branch(handle, outcome.values[FORKED_FROM], at)
+        await drop_effects(handle.scope, handle.entity)
 
     async def claim(self, *, user: str) -> Thread:
         """Give a conversation without an owner to a user, and return that user's handle.

@@ -300,7 +300,7 @@ async def test_a_server_gets_the_scripts_it_does_not_know_and_only_those_steps_a
                 PipelineStep("{a}", (("EVALSHA", "1", 1, "{a}"),), True),
                 PipelineStep("{b}", (("SET", "{b}", "v"),), True),
             ]
-            assert await client.call(servers.trip, steps) == [[b"OK"], [b"OK"]]
+            assert (await client.trip(servers, steps)).replies == [[b"OK"], [b"OK"]]
         words = [command[0] for command in peer.commands]
         assert words == [b"EVALSHA", b"SET", b"SCRIPT", b"SCRIPT", b"EVALSHA"]
 
@@ -343,7 +343,7 @@ async def test_a_full_server_that_queues_nothing_is_read_all_the_same(client: An
                 PipelineStep(key, (("GET", key), ("GET", key)), together=True, timed=True)
                 for key in ("{k}", "{l}")
             ]
-            answers = await client.call(servers.trip, steps)
+            answers = (await client.trip(servers, steps)).replies
             assert answers == [[[b"1", b"2"], b"a", b"a"]] * 2
             assert peer.heard(b"WATCH") == 2
             assert [b"WATCH", b"{k}", b"{l}"] in peer.commands

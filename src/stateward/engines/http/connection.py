@@ -45,9 +45,12 @@ class Connection(Transported):
         self._transport.write(self._service.request(what, self._preamble, body))
         try:
             async with asyncio.timeout(self._service.left(deadline)):
-                return await self._answer
+                answer = await self._answer
         except (OSError, TimeoutError, Garbled) as error:
             raise lost(error, self._service.name, begun=self._incoming.begun) from error
+        if self._transport.get_write_buffer_size():  # refused before it was read
+            return answer._replace(last=True)
+        return answer
 
     def data_received(self, data: bytes) -> None:
         try:

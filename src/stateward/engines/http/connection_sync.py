@@ -45,16 +45,28 @@ class Connection:
         answer = None
         try:
             self._socket.settimeout(max(0.001, self._service.left(deadline)))
-            self._socket.sendall(self._service.request(what, self._preamble, body))
+            unread = self._send(self._service.request(what, self._preamble, body))
             while answer is None:
                 self._socket.settimeout(max(0.001, self._service.left(deadline)))
                 data = self._socket.recv(CHUNK)
                 if not data and not incoming.begun:
                     raise ConnectionError("end of the connection")
                 answer = incoming.take(data)
-            return answer
+            return answer._replace(last=True) if unread else answer
         except (OSError, Garbled) as error:
             raise lost(error, self._service.name, begun=incoming.begun) from error
+
+    def _send(self, request: bytes) -> bool:
+        """Send a request; return whether the other side ended the connection meanwhile.
+
+        A proxy does that with a request that is too large; its answer can be read nevertheless.
+        """
+        assert self._socket is not None
+        try:
+            self._socket.sendall(request)
+        except (BrokenPipeError, ConnectionResetError):
+            return True
+        return False
 
     def drop(self) -> None:
         """End it, also for a thread that waits for its answer."""

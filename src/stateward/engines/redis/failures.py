@@ -47,7 +47,7 @@ class Demoted(StoreUnavailable):
     """The server is a replica now: what it answers may be old, and it stays so."""
 
 
-def code_of(error: Exception) -> str:
+def code_of(error: BaseException) -> str:
     """Return the first word of an error reply, which older servers put further in for scripts."""
     message = str(error)
     for code in NOT_RUN:
@@ -63,7 +63,9 @@ def code_of(error: Exception) -> str:
 def refused(error: Exception, server: str, *, cluster: bool = False) -> StoreUnavailable:
     """Return the error for an error reply. Most of these replies prove that nothing was run."""
     code = code_of(error)
-    if code == "CLIENTS":
+    if "without any password configured" in str(error):
+        code, reason = "NOAUTH", "the server has no password: leave it out of the URL"
+    elif code == "CLIENTS":
         reason = "the server has too many clients; raise its maxclients or use fewer replicas"
     elif cluster and code in RESTLESS:
         reason = RESTLESS[code]
@@ -80,6 +82,18 @@ def _kind(code: str) -> type[StoreUnavailable]:
     if code in DEMOTED:
         return Demoted
     return StoreFull if code == "OOM" else StoreUnavailable
+
+
+def not_for_us(error: AccessRefused, sentinel: object) -> AccessRefused:
+    """Return the error of a sentinel that refuses access: its login is not the server's."""
+    if code_of(error.__cause__ or error) not in REFUSED:
+        return error  # a certificate
+    return AccessRefused(
+        f"the sentinel at {sentinel} refuses access ({error.__cause__}). Sentinels have a login of "
+        "their own, which is not what stands before the @: set sentinel_password=… in the URL, and "
+        "sentinel_user=… for an ACL user, who needs +ping, +client|setname and +sentinel",
+        applied="no",
+    )
 
 
 def unreachable(error: BaseException, server: str) -> StoreUnavailable:
@@ -111,11 +125,3 @@ def lost(error: BaseException, server: str, applied: MaybeApplied = "unknown") -
     """Return the error of a lost answer: the request may have arrived."""
     what = "did not answer in time" if isinstance(error, TimeoutError) else "ended the connection"
     return StoreUnavailable(f"{server} {what} ({error})", applied=applied)
-
-
-def not_replicated(got: int, wanted: int, server: str) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"{server}: not replicated: {got} of {wanted} replicas have confirmed the write in time. "
-        "It is stored on the primary, but a failover now could lose it",
-        applied="unknown",
-    )

@@ -18,6 +18,7 @@ from stateward.engine import MINUTE
 from stateward.engines.redis.append import append_command, append_words
 from stateward.engines.redis.batch import Batch, plan_of
 from stateward.engines.redis.client.pipeline import BLOCK
+from stateward.engines.redis.client.replica_wait import ReplicaWait
 from stateward.engines.redis.client.wire import Command, Word, pack, pack_one
 from stateward.engines.redis.failures import NOT_RUN, code_of, refused
 from stateward.engines.redis.fetch import packed_read, plain_outcome, plain_tail
@@ -55,7 +56,7 @@ class FastRequest:
         self.outcomes: list[Any] = []
         self._traits = traits
 
-    def message(self) -> FastRequest:
+    def message(self, wait: ReplicaWait, deadline: float | None) -> FastRequest:
         """Return the packed request, with the number of replies to it."""
         return self
 

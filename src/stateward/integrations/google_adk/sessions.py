@@ -21,7 +21,7 @@ from google.adk.sessions.state import State
 from stateward.codec import Retention, check_span, decode, encode
 from stateward.engines.registry import ENGINES
 from stateward.integrations.adapter import AnyStore, OnAnyStore
-from stateward.integrations.google_adk.events import as_events
+from stateward.integrations.google_adk.events import as_events, raise_unknown
 from stateward.integrations.google_adk.state import (
     OPEN,
     Deltas,
@@ -200,6 +200,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         """Add an event and what it changes in the state; a partial one is not stored."""
         if event.partial:
             return event
+        raise_unknown(session, event)
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         thread = self.thread(session.app_name, session.user_id, session.id)

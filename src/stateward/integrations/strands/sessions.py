@@ -40,6 +40,7 @@ from stateward.ops import (
 from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
+from stateward.sync.state.effects import drop_effects
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.threads import Thread
 
@@ -113,7 +114,9 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Remove a session with its agents and messages; one that does not exist raises."""
-        stored(self._commit(session_id, (Drop(),)), self._handle(session_id).entity)
+        handle = self._handle(session_id)
+        stored(self._commit(session_id, (Drop(),)), handle.entity)
+        drop_effects(handle.scope, handle.entity)
         for memory in (self._read, self._documents):
             for key in [key for key in memory if key[0] == session_id]:
                 del memory[key]

@@ -116,6 +116,7 @@ class Layered:
             spill_depth=sum(of.spill_depth for of in answers),
             spill_bytes=sum(of.spill_bytes for of in answers),
             spill_problem="; ".join(problems) or None,
+            spill_refused=sum(of.spill_refused for of in answers),
             alarms=tuple(dict.fromkeys(name for of in answers for name in of.alarms)),
         )
         if failing:
@@ -169,7 +170,14 @@ def _health(scope: Scope) -> Health:
 def _described(health: Health, description: Description, latency: float) -> Health:
     shared = ("engine", "version", "schema", "durability", "bytes")
     fields = {name: getattr(description, name) for name in shared}
-    return replace(health, latency=latency, **fields)
+    problem = description.problem
+    return replace(
+        health,
+        ok=health.ok and problem is None,
+        error=health.error or problem,
+        latency=latency,
+        **fields,
+    )
 
 
 def _outage(stack: Stack) -> Health:
@@ -180,6 +188,7 @@ def _outage(stack: Stack) -> Health:
         spill_depth=stack.backlog.depth,
         spill_bytes=stack.backlog.bytes,
         spill_problem=stack.backlog.problem,
+        spill_refused=stack.backlog.refused,
         alarms=stack.alarms.raised,
     )
 

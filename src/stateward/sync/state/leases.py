@@ -10,8 +10,12 @@ from __future__ import annotations
 
 import logging
 
+<<<<<<< HEAD
 from stateward.errors import StatewardError, StoreUnavailable
 from stateward.kinds import THREAD
+=======
+from stateward.errors import NotReplicated, StatewardError, StoreUnavailable
+>>>>>>> main
 from stateward.layers.leases.renewal import Renewals
 from stateward.layers.queue import closed
 from stateward.ops import (
@@ -115,17 +119,23 @@ class Leases:
         *others: Op,
         undo: tuple[Write, ...] = (),
         deadline: float | None = None,
+        unreplicated: bool = False,
     ) -> list[Outcome]:
-        """Claim as `claim` does, with other operations in the same round trip."""
+        """Claim as `claim` does, with other operations in the same round trip.
+
+        A lease that too few replicas have confirmed is released again, unless the caller takes it
+        `unreplicated`: after a failover another process could be granted it as well.
+        """
         if self._closed:
             raise closed()  # a lease granted from here on would not be released
         ops = (commit, *others)
         try:
             return self._execute(ops, deadline)
-        except StatewardError:
-            raise
-        except BaseException:
-            self._undo(commit, undo)
+        except BaseException as error:
+            if isinstance(error, NotReplicated) and unreplicated:
+                return [*error.outcomes]
+            if not isinstance(error, StatewardError) or isinstance(error, NotReplicated):
+                self._undo(commit, undo)
             raise
 
     def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:

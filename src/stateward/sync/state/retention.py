@@ -10,6 +10,7 @@ from stateward.codec import decode, encode
 from stateward.errors import InvalidInput
 from stateward.ops import CommitsAt, Delete, Head, LogAt, Put, SetHead, Value, Write
 from stateward.state.about import ABOUT, archived, unarchived
+from stateward.sync.state.effects import keep_effects
 from stateward.sync.state.handle import PINNED, Handle
 
 Documents = Mapping[str, Value]
@@ -112,4 +113,7 @@ def _decided(handle: Handle, decide: Decide) -> None:
             return
         as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))
         if handle.commit_if(as_seen, *writes):
+            for write in writes:
+                if isinstance(write, SetHead):  # its effects are kept as long
+                    keep_effects(handle.scope, handle.entity, write.retain)
             return

@@ -57,7 +57,7 @@ from stateward.sync.state.json_document import append_patching
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
-from stateward.sync.state.turns import Turn, append_first
+from stateward.sync.state.turns import Turn, append_first, appended
 from stateward.sync.state.windows import read_window
 
 # Modules that few conversations need are imported by the methods that use them.
@@ -127,7 +127,8 @@ class Thread:
         If the store fails, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
         whose `applied` says whether the messages may have been stored. A plain append is spilled
         until the store answers again (`spilled`), or lost if there is no room (`dropped`), unless
-        the policy says to raise.
+        the policy says to raise. If it is stored but too few replicas confirm it in time, a plain
+        append is `unreplicated`, and any other raises `NotReplicated`.
         """
         if key is not None or repeat is not None:
             check_key(key, repeat)
@@ -142,14 +143,11 @@ class Thread:
             outcome = self.handle.append(messages, key, checks, keep=not checks, saw=saw)
         else:
             outcome = append_patching(self.handle, messages, key, checks, (VARS, vars), saw)
-        if type(outcome) is Applied:
+        if type(outcome) is Applied and outcome.replicated:
             return Appended("stored", outcome.version, Cursor(outcome.version, outcome.stamp))
         if isinstance(outcome, Suppressed):
             return Appended(outcome.status, 0, Cursor(0))
-        applied = stored(outcome, self.handle.entity)
-        again = isinstance(outcome, Duplicate) and not outcome.own
-        cursor = Cursor(applied.version, applied.stamp)
-        return Appended("duplicate" if again else "stored", applied.version, cursor)
+        return appended(outcome, self.handle.entity)
 
     def turn(
         self,
@@ -346,7 +344,12 @@ class Thread:
                 return
 
     def delete(self) -> None:
-        """Remove the conversation with its variables. Does nothing if it does not exist."""
+        """Remove the conversation with its variables. Does nothing if it does not exist.
+
+        Its effects are removed too, except unknown ones: they stay until they are decided.
+        """
+        from stateward.sync.state.effects import drop_effects
+
         handle = self.handle
         outcome = handle.commit((Drop(),), reading=(FORKED_FROM,))
         at = stored(outcome, handle.entity).at
@@ -354,6 +357,7 @@ class Thread:
             from stateward.sync.state.forks import forget_branch
 
             forget_branch(handle, outcome.values[FORKED_FROM], at)
+        drop_effects(handle.scope, handle.entity)
 
     def claim(self, *, user: str) -> Thread:
         """Give a conversation without an owner to a user, and return that user's handle.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from stateward.codec import AnyMessage, check_id, check_span, check_ttl, decode
 from stateward.errors import InvalidInput, KeyReusedError, LeaseHeld, StoreUnavailable
@@ -26,6 +26,7 @@ from stateward.ops import (
     Commit,
     Conflict,
     Duplicate,
+    Entity,
     Entry,
     Held,
     KeyReused,
@@ -180,7 +181,8 @@ class Turn:
         if appended.status == "dropped":
             return appended
         self._first, self._is_ours = appended, appended.status != "duplicate"
-        if appended.status == "stored" or (appended.status == "duplicate" and not self._alone):
+        is_there = appended.status in ("stored", "unreplicated")
+        if is_there or (appended.status == "duplicate" and not self._alone):
             self._end(release=False)  # later deliveries find the answer, or the lease free
         return appended
 
@@ -220,12 +222,12 @@ class Turn:
         while True:
             asked, commit = world.monotonic(), self._claim_by(acquire)
             if self._alone:
-                claimed, *searched = [self._leases.claim(commit)]
+                claimed, *searched = self._leases.claim_among(commit, unreplicated=True)
             else:
                 # With the deadline of a read: slow writes must not delay the answer.
                 deadline = asked + self._handle.scope.stack.policy.read_timeout
                 claimed, *searched = self._leases.claim_among(
-                    commit, self._search(), deadline=deadline
+                    commit, self._search(), deadline=deadline, unreplicated=True
                 )
             if isinstance(claimed, Applied | Duplicate):
                 applied = stored(claimed, commit.entity)
@@ -316,10 +318,20 @@ def append_first(
         return first_append(handle, outcome)
     if isinstance(outcome, Suppressed):
         return Appended(outcome.status, 0, Cursor(0), redacted)
-    applied = stored(outcome, handle.entity)
-    again = isinstance(outcome, Duplicate) and not outcome.own
-    cursor = Cursor(applied.version, applied.stamp)
-    return Appended("duplicate" if again else "stored", applied.version, cursor, redacted)
+    return appended(outcome, handle.entity, redacted)
+
+
+def appended(
+    outcome: Outcome, entity: Entity, messages: tuple[dict[str, Any], ...] = ()
+) -> Appended:
+    """Return the record of an append that the store has answered; raises if it was refused."""
+    applied = stored(outcome, entity)
+    status: Literal["stored", "unreplicated", "duplicate"] = "stored"
+    if isinstance(outcome, Duplicate) and not outcome.own:
+        status = "duplicate"
+    elif not applied.replicated:
+        status = "unreplicated"
+    return Appended(status, applied.version, Cursor(applied.version, applied.stamp), messages)
 
 
 def first_append(handle: Handle, refused: KeyReused) -> Appended:

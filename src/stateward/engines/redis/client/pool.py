@@ -11,6 +11,7 @@ from asyncio import Queue
 from weakref import WeakSet
 
 from stateward.engines.redis.client.connection import Connection
+from stateward.engines.redis.client.replica_wait import ReplicaWait
 from stateward.engines.redis.client.server import ROLE, Address, Server, check_role
 from stateward.engines.redis.client.wire import pack
 from stateward.engines.redis.failures import Demoted
@@ -31,6 +32,7 @@ class Pool:
     def __init__(self, server: Server, address: Address) -> None:
         self._server = server
         self.address = address
+        self.replica_wait = ReplicaWait(server)
         self._closed = False
         self._idle: list[Connection] = []  # the last used on top
         self._made: WeakSet[Connection] = WeakSet()
