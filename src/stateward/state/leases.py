@@ -10,12 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-<<<<<<< HEAD
-from stateward.errors import StatewardError, StoreUnavailable
-from stateward.kinds import THREAD
-=======
 from stateward.errors import NotReplicated, StatewardError, StoreUnavailable
->>>>>>> main
+from stateward.kinds import THREAD
 from stateward.layers.layer import Execute
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.leases.renewal import Renewals

@@ -10,12 +10,8 @@ from __future__ import annotations
 
 import logging
 
-<<<<<<< HEAD
-from stateward.errors import StatewardError, StoreUnavailable
-from stateward.kinds import THREAD
-=======
 from stateward.errors import NotReplicated, StatewardError, StoreUnavailable
->>>>>>> main
+from stateward.kinds import THREAD
 from stateward.layers.leases.renewal import Renewals
 from stateward.layers.queue import closed
 from stateward.ops import (
