@@ -325,10 +325,7 @@ class Thread:
         await pin(self.handle)
 
     async def unpin(self) -> None:
-        """End `pin`: the retention set before or since applies, counted from now.
-
-        That of an archived conversation applies once it is unarchived.
-        """
+        """End `pin`: the retention set before or since applies, from now or from `unarchive`."""
         from stateward.state.retention import unpin
 
         await unpin(self.handle)

@@ -294,10 +294,7 @@ class Thread:
         pin(self.handle)
 
     def unpin(self) -> None:
-        """End `pin`: the retention set before or since applies, counted from now.
-
-        That of an archived conversation applies once it is unarchived.
-        """
+        """End `pin`: the retention set before or since applies, from now or from `unarchive`."""
         from stateward.sync.state.retention import unpin
 
         unpin(self.handle)
