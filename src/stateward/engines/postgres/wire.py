@@ -23,9 +23,10 @@ from psycopg import abc
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.generators import execute, fetch, send
-from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus
-from psycopg.pq.abc import PGresult
+from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus, TransactionStatus
+from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.numeric import Int4, Int8
+from psycopg.waiting import Ready, Wait
 
 from stateward.engines.postgres.arrays import (
     BigintArray,
@@ -239,3 +240,21 @@ def check(
             raise error_from_result(result)
     if len(results) != count:
         raise psycopg.OperationalError("the server gave no answer")
+
+
+def ping(pgconn: PGconn) -> Generator[Any, Any, None]:
+    """Ask for nothing."""
+    pgconn.send_query(b"")
+    yield from execute(pgconn)
+
+
+def rest(pgconn: PGconn) -> Generator[Any, Any, None]:
+    """Read what is left of the answer to a request, however much of it was read already."""
+    while pgconn.transaction_status == TransactionStatus.ACTIVE:
+        ready = yield Wait.RW if pgconn.flush() else Wait.R
+        if not ready or not ready & Ready.R:
+            continue
+        pgconn.consume_input()
+        ends = 0  # two in a row: nothing more has come
+        while ends < 2 and not pgconn.is_busy():
+            ends = 0 if pgconn.get_result() is not None else ends + 1
