@@ -173,13 +173,8 @@ def _described(health: Health, description: Description, latency: float) -> Heal
     shared = ("engine", "version", "schema", "durability", "bytes")
     fields = {name: getattr(description, name) for name in shared}
     problem = description.problem
-    return replace(
-        health,
-        ok=health.ok and problem is None,
-        error=health.error or problem,
-        latency=latency,
-        **fields,
-    )
+    fields |= {"ok": health.ok and problem is None, "error": health.error or problem}
+    return replace(health, latency=latency, **fields)
 
 
 def _outage(stack: Stack) -> Health:
