@@ -42,7 +42,7 @@ from stateward.ops import (
 )
 from stateward.state.conversation_life import Life
 from stateward.state.edits import EDITS, edited
-from stateward.state.receipts import life_of, note_of
+from stateward.state.receipts import note_of
 from stateward.state.refusals import deleted, refuse, stored
 from stateward.state.scope import Scope
 
@@ -155,7 +155,6 @@ class Handle(Struct, frozen=True):
         Messages that were begun in another `life` of the conversation, by default that of `saw`,
         are refused with `ConversationDeletedError`.
         """
-        life = life or life_of(saw)
         if self.sets_retain:
             sets, checked = (*writes, self.retention), (*checks, UNPINNED)
             plain = replace(self, sets_retain=False)
@@ -168,7 +167,10 @@ class Handle(Struct, frozen=True):
         scope = self.scope
         if scope.redact is not None and not takes_first:
             messages = self.redacted(messages)
-        note = None if saw is None else note_of(saw, self.entity, self.owner)
+        note = None
+        if saw is not None:
+            note, seen_in = note_of(saw, self.entity, self.owner)
+            life = life or seen_in
         added = Append(encode_messages(messages, scope.limits), key, takes_first, note)
         if life is not None:
             checks = (life.check, *checks)
@@ -178,7 +180,7 @@ class Handle(Struct, frozen=True):
         outcome = (await (scope.append if keep else scope.execute)((commit,)))[0]
         if key is not None and type(outcome) is KeyReused and not takes_first:
             outcome = await self.same_messages(outcome, added)
-        if life is not None and not isinstance(outcome, Suppressed):
+        if life is not None and (type(outcome) is not Applied or life.existed <= outcome.created):
             await self.check_life(life, outcome, len(added.bodies))
         if scope.listener is not None:
             if type(outcome) is Applied:
@@ -193,7 +195,9 @@ class Handle(Struct, frozen=True):
             return None
         return Life.of(head, self.scope.world.monotonic())
 
-    async def check_life(self, life: Life, outcome: Outcome, messages: int = 0) -> None:
+    async def check_life(
+        self, life: Life, outcome: Outcome | Suppressed, messages: int = 0
+    ) -> None:
         """Raise `ConversationDeletedError` if the conversation's life is over.
 
         A commit of so many messages that has begun a new life, because the old one expired, is

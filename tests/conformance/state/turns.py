@@ -446,6 +446,7 @@ async def a_turn_whose_model_fails_leaves_no_empty_conversation(h: StoreHarness)
                 await leave(store.thread("t", user="u"))
             except RuntimeError:
                 pass
+            await h.pass_time(0.01)
             assert [info.id async for info in other.threads()] == []
             assert not (await other.thread("t", user="v").load()).exists, "it is nobody's"
         thread = store.thread("t", user="u")
