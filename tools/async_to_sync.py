@@ -102,6 +102,7 @@ SHARED = {
     "state/thread_listener.py",
     "state/typed_value.py",
     "state/workflow_record.py",
+    "state/uncertainty.py",
     "state/work.py",
 }
 

@@ -100,6 +100,11 @@ def erasure_of(namespace: str, user: str) -> Entity:
     return Entity(namespace, ERASED, sha256(user.encode()).hexdigest())
 
 
+def ids_of(user: str) -> str:
+    """Return the prefix of the ids that one user may choose: nobody else will use them."""
+    return f"u/{_quoted(user)}/"
+
+
 def effect_of(whose: Entity, call: str) -> Entity:
     """Return the entity of one call of a tool in a thread, a workflow or a task.
 

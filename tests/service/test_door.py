@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import stateward
 from service.conftest import Served
 from stateward import sync
-from stateward.errors import AccessRefused, NotPermitted, NotYoursError
+from stateward.errors import AccessRefused, NotPermitted
 from stateward.kinds import OPERATIONS
 from stateward.observe.logs import JsonFormatter
 from stateward.ops import (
@@ -30,11 +30,9 @@ from stateward.ops import (
     List,
     Listed,
     Log,
-    NotYours,
     Op,
     Put,
     Restore,
-    SetHead,
     Sweep,
     Swept,
 )
@@ -202,77 +200,35 @@ def test_the_operations_log_is_written_by_operators_alone(serve: Serve) -> None:
 def test_the_services_own_namespace_is_for_administrators_of_all(serve: Serve) -> None:
     served = serve()
     reading = List(OWN_NAMESPACE, "api-key", documents=("key",))
-    for key in (
-        served.key("operate", None),
-        served.key("admin", (OWN_NAMESPACE,)),
-        served.key("admin", None, user="u"),
-    ):
+    for key in (served.key("operate", None), served.key("admin", (OWN_NAMESPACE,))):
         assert "administrators" in refused(served, key, reading)
         forged = Commit(key_entity("x"), WORLD.new_op(), (Put("key", "{}"),))
         refused(served, key, forged)
     (listed,) = execute(served, served.key("admin", None), reading)
     assert isinstance(listed, Listed)
-    assert len(listed.entities) == 4
+    assert len(listed.entities) == 3
 
 
 # --- one user's key ---------------------------------------------------------------------
 
 
-def test_a_key_of_one_user_reaches_what_is_theirs_alone(serve: Serve) -> None:
+def test_a_key_of_one_user_speaks_of_no_operations(serve: Serve) -> None:
     served = serve()
     with sync.open(served.direct, heartbeat=None) as store:
         store.thread("hers", user="u-her").append({"secret": "hers"})
-        store.thread("nobodys").append({"secret": "nobody's"})
-        store.user("u-her").put({"secret": "hers"})
-    key = served.key("write", ("default",), user="u-him")
-    hers, nobodys, mine = thread(id="hers"), thread(id="nobodys"), thread(id="mine")
-    for theirs in (hers, nobodys, Entity("default", "user", "u-her")):
-        for owner in (None, "u-her", "", "u-him"):
-            ops = (Fetch(theirs, owner, Log(), all_documents=True), append(theirs, owner))
-            assert execute(served, key, *ops) == [NotYours(), NotYours()], (theirs, owner)
-            wait = WaitBody(((theirs, 0),), 0.0)
-            assert served.ask("POST", WAIT, wait, key).status == 403
-        (listed,) = execute(served, key, List("default", within=theirs))
-        assert listed == Listed()
-    (applied,) = execute(served, key, append(mine))
-    assert isinstance(applied, Applied)
-    listed, tally = execute(
-        served, key, List("default", "thread"), List("default", "thread", tally="owner")
-    )
-    assert [found.entity for found in listed.entities] == [mine]
-    assert set(tally.tally) <= {"u-him"}
-    refused(served, key, List("default", "thread", owner="u-her"))
-    refused(served, key, Commit(mine, WORLD.new_op(), (SetHead(owner="u-her"),)))
-    for kind in ("lock", "shared", "erased", "api-key", "restoring"):
-        taking = Commit(Entity("default", kind, "name"), WORLD.new_op(), (Put("x", "1"),))
-        assert kind in refused(served, key, taking)
-    new = Entity("default", "user", "u-new")
-    assert execute(served, key, Commit(new, WORLD.new_op(), (Put("x", "1"),))) == [NotYours()]
-    operator = served.key("operate", ("default",), user="u-him")
-    refused(served, operator, Commit(mine, WORLD.new_op(), (Restore(Head(exists=True)),)))
-    (fetched,) = execute(served, key, Fetch(mine))
-    assert isinstance(fetched, Fetched)
-    assert fetched.head.owner == "u-him"
-
-
-async def test_a_store_with_a_key_of_one_user_works_for_that_user(serve: Serve) -> None:
-    served = serve()
-    url = served.url_with(served.key("write", ("default",), user="u-him"))
-    with sync.open(served.direct, heartbeat=None) as store:
-        store.thread("hers", user="u-her").append({"n": 1})
-    async with stateward.open(url) as store:
-        await store.thread("mine", user="u-him").append({"n": 1})
-        await store.user("u-him").put({"tea": True})
-        context = await store.context(thread="mine", user="u-him")
-        assert context.thread.messages == [{"n": 1}]
-        assert [info.id async for info in store.threads()] == ["mine"]
-        for call in (
-            store.thread("hers").load(),
-            store.thread("hers", user="u-her").append({"n": 2}),
-            store.user("u-her").get(),
-        ):
-            with pytest.raises((NotYoursError, NotPermitted)):
-                await call
+        store.thread("mine", user="u-him").append({"n": 1})
+    for scope in ("read", "write", "operate", "admin"):
+        key = served.key(scope, ("default",), user="u-him")
+        for op in (Fetch(thread(id="mine")), List("default", "thread"), Sweep()):
+            assert "one user" in refused(served, key, op)
+        assert served.ask("GET", STORE, key=key).status == 403
+        absent, theirs = (
+            served.ask("POST", WAIT, WaitBody(((thread(id=id), 0),), 0.0), key)
+            for id in ("absent", "hers")
+        )
+        assert (absent.status, absent.body) == (403, theirs.body)
+        mine = WaitBody(((thread(id="mine"), 0),), 0.0)
+        assert served.ask("POST", WAIT, mine, key).status == 204
 
 
 async def test_a_store_with_a_key_of_one_namespace_erases_a_user_there(serve: Serve) -> None:

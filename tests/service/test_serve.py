@@ -323,10 +323,10 @@ def test_the_example_of_a_file_is_served(
             assert cut_off.value.code == 431
             cut_off.value.close()
         bearer = {"authorization": f"Bearer {issuer.token()}"}
-        request = urllib.request.Request(f"{process.url}/v1/store", headers=bearer)
+        request = urllib.request.Request(f"{process.url}/v1/threads", headers=bearer)
         for _ in range(2):
             with asked(request) as answer:
-                assert json.load(answer)["description"]["engine"] == "sqlite"
+                assert json.load(answer)["items"] == []
         with pytest.raises(urllib.error.HTTPError) as refused:
             asked(request)
         assert refused.value.code == 429

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from stateward.engines.url import is_loopback
 from stateward.layers.stack import Stack
-from stateward.server.asker import Asker
+from stateward.server.asker import Asker, DeviceRights
 from stateward.server.keys import BEGIN, Keys
 from stateward.server.problems import Refusal
 from stateward.server.rates import Rates, RateSettings
@@ -30,15 +32,19 @@ class Door:
         insecure_local: bool,
         jwt: JwtSettings | None,
         rates: RateSettings,
+        devices: DeviceRights,
     ) -> None:
         self.rates = Rates(rates, world)
         self.keys = Keys(stack, world)
         self._tokens = None if jwt is None else Tokens(jwt, world)
+        self._devices = devices
         self._insecure_local = insecure_local
 
     async def asker(self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Asker:
         """Return the asker of a request. Raises refusals, and errors of the store with the keys."""
         asker = await self._known(scope, headers)
+        if asker.user is not None:
+            asker = replace(asker, rights=self._devices)
         self.rates.take(asker)
         return asker
 

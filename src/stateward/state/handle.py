@@ -20,6 +20,7 @@ from stateward.ops import (
     Applied,
     Check,
     Commit,
+    CommitsAt,
     Conflict,
     Delete,
     DocumentAt,
@@ -40,6 +41,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.state.conversation_life import Life
+from stateward.state.edits import EDITS, edited
 from stateward.state.receipts import life_of, note_of
 from stateward.state.refusals import deleted, refuse, stored
 from stateward.state.scope import Scope
@@ -177,7 +179,7 @@ class Handle(Struct, frozen=True):
         if key is not None and type(outcome) is KeyReused and not takes_first:
             outcome = await self.same_messages(outcome, added)
         if life is not None and not isinstance(outcome, Suppressed):
-            await self.check_life(life, outcome)
+            await self.check_life(life, outcome, len(added.bodies))
         if scope.listener is not None:
             if type(outcome) is Applied:
                 self.tell(messages, outcome.version)
@@ -191,21 +193,38 @@ class Handle(Struct, frozen=True):
             return None
         return Life.of(head, self.scope.world.monotonic())
 
-    async def check_life(self, life: Life, outcome: Outcome) -> None:
+    async def check_life(self, life: Life, outcome: Outcome, messages: int = 0) -> None:
         """Raise `ConversationDeletedError` if the conversation's life is over.
 
-        A commit that has begun a new life, because the old one expired or because the user was
-        erased before there was a conversation, is taken back.
+        A commit of so many messages that has begun a new life, because the old one expired, is
+        taken back; so is one of a user who was erased before there was a conversation.
         """
         if isinstance(outcome, Conflict | Fenced | Held) and life.is_over(outcome.head):
             raise deleted(self.entity)
         if type(outcome) is Duplicate and outcome.own:
             outcome = outcome.first
-        if type(outcome) is not Applied or not outcome.created:
+        if type(outcome) is not Applied or life.existed > outcome.created:
             return
-        if life.existed or await self._was_erased(life, outcome.at):
-            await self.commit((Drop(),), (LogAt(outcome.version, outcome.stamp or None),))
-            raise deleted(self.entity)
+        if not life.existed and not await self._was_erased(life, outcome.at):
+            return
+        unchanged = (LogAt(outcome.version, outcome.stamp or None),)
+        if not outcome.created or not await self.commit_if(unchanged, Drop()):
+            await self._remove(outcome, messages)
+        raise deleted(self.entity)
+
+    async def _remove(self, appended: Applied, messages: int) -> None:
+        """Remove messages that were just appended, from a conversation others write to as well."""
+        own: dict[int, str | None] = dict.fromkeys(
+            range(appended.version - messages + 1, appended.version + 1)
+        )
+        while own:
+            fetched = await self.fetch(documents=(EDITS,))
+            head = fetched.head
+            noted = edited(fetched.documents.get(EDITS), head, own)
+            if not head.exists or head.dropped >= appended.at:
+                return
+            if await self.commit_if((CommitsAt(head.commits),), Replace(own), noted):
+                return
 
     async def _was_erased(self, life: Life, at: float) -> bool:
         """Return whether the user was erased after the read, given the engine's time of a commit.

@@ -319,13 +319,13 @@ class Thread:
         await set_retention(self.handle, seconds(span))
 
     async def pin(self) -> None:
-        """Keep the conversation until `unpin`, regardless of its retention."""
+        """Keep the conversation until `unpin`, regardless of its retention and of `unarchive`."""
         from stateward.state.retention import pin
 
         await pin(self.handle)
 
     async def unpin(self) -> None:
-        """End `pin`: the retention set before or since applies, counted from now."""
+        """End `pin`: the retention set before or since applies, from now or from `unarchive`."""
         from stateward.state.retention import unpin
 
         await unpin(self.handle)

@@ -16,7 +16,7 @@ from stateward.engines.postgres.arrays import register
 from stateward.engines.postgres.driver import drive_to_end, news_of  # async only
 from stateward.engines.postgres.failures import Unanswered, is_from_pooler
 from stateward.engines.postgres.settings import Settings
-from stateward.engines.postgres.wire import Rows, Wire, check_role
+from stateward.engines.postgres.wire import Rows, Standing, Wire
 
 # sync only: from stateward.engines.postgres.driver import bounded, news_of
 
@@ -34,7 +34,7 @@ class Link(AsyncConnection[tuple[Any, ...]]):
     clock: Callable[[], float]
     used = 0.0  # when it last answered
     retired: int  # see `Met`: with another number it is not used again
-    wants_writer: bool
+    standing: Standing
     wire: Wire | None  # for single statements; None: cursors for all of them
     news: Callable[[], bool]  # True if the server has sent something unasked
 
@@ -61,8 +61,7 @@ class Link(AsyncConnection[tuple[Any, ...]]):
             async with self.transaction():
                 for cursor, (query, params) in zip(cursors, queries, strict=True):
                     await cursor.execute(query, params)
-        if self.wants_writer:
-            check_role(self.pgconn)
+        self.standing.check()
         return [await cursor.fetchall() for cursor in cursors]
 
     async def ping(self, seconds: float) -> bool:
@@ -70,8 +69,7 @@ class Link(AsyncConnection[tuple[Any, ...]]):
         self.answer_by = self.clock() + seconds
         try:
             await self.wait(_ping(self.pgconn))
-            if self.wants_writer:
-                check_role(self.pgconn)
+            self.standing.check()
         except psycopg.Error:
             return False
         return True
@@ -160,8 +158,8 @@ async def connect(settings: Settings) -> Link:
     link.used = link.clock()
     link.retired = retired
     register(link)
-    link.wants_writer = settings.wants_writer
-    link.wire = Wire(link, settings.prepares, link.wants_writer) if settings.wire else None
+    link.standing = Standing(link, settings.wants_writer)
+    link.wire = Wire(link, settings.prepares, link.standing) if settings.wire else None
     link.news = news_of(link.pgconn.socket)
     return link
 

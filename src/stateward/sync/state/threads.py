@@ -288,13 +288,13 @@ class Thread:
         set_retention(self.handle, seconds(span))
 
     def pin(self) -> None:
-        """Keep the conversation until `unpin`, regardless of its retention."""
+        """Keep the conversation until `unpin`, regardless of its retention and of `unarchive`."""
         from stateward.sync.state.retention import pin
 
         pin(self.handle)
 
     def unpin(self) -> None:
-        """End `pin`: the retention set before or since applies, counted from now."""
+        """End `pin`: the retention set before or since applies, from now or from `unarchive`."""
         from stateward.sync.state.retention import unpin
 
         unpin(self.handle)

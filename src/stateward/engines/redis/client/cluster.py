@@ -226,9 +226,11 @@ class ClusterServers(OneServer):
             if trip.is_restless() and left:
                 await world.pause(TRYING)
         if trip.errors:
-            for number in trip.errors:
-                self.doubt(address=self._slots.primary_of(steps[number].key))
-            raise failure_of(steps, trip.errors, self.name, cluster=True)
+            failure = failure_of(steps, trip.errors, self.name, cluster=True)
+            if isinstance(failure, StoreUnavailable):
+                for number in trip.errors:
+                    self.doubt(address=self._slots.primary_of(steps[number].key))
+            raise failure
         return Answers(trip.answers, trip.unreplicated)
 
     async def _redirect(

@@ -17,7 +17,7 @@ from stateward.engines.postgres.arrays import register
 from stateward.engines.postgres.driver import bounded, news_of
 from stateward.engines.postgres.failures import Unanswered, is_from_pooler
 from stateward.engines.postgres.settings import Settings
-from stateward.engines.postgres.wire import Rows, Wire, check_role
+from stateward.engines.postgres.wire import Rows, Standing, Wire
 
 CANCEL_SECONDS = 2.0  # a server that takes longer to accept a cancellation is not reached at all
 LET_GO_SECONDS = 60.0  # of a backend that cannot be cancelled, because it waits for a disk
@@ -33,7 +33,7 @@ class Link(Connection[tuple[Any, ...]]):
     clock: Callable[[], float]
     used = 0.0  # when it last answered
     retired: int  # see `Met`: with another number it is not used again
-    wants_writer: bool
+    standing: Standing
     wire: Wire | None  # for single statements; None: cursors for all of them
     news: Callable[[], bool]  # True if the server has sent something unasked
 
@@ -56,8 +56,7 @@ class Link(Connection[tuple[Any, ...]]):
             with self.transaction():
                 for cursor, (query, params) in zip(cursors, queries, strict=True):
                     cursor.execute(query, params)
-        if self.wants_writer:
-            check_role(self.pgconn)
+        self.standing.check()
         return [cursor.fetchall() for cursor in cursors]
 
     def ping(self, seconds: float) -> bool:
@@ -65,8 +64,7 @@ class Link(Connection[tuple[Any, ...]]):
         self.answer_by = self.clock() + seconds
         try:
             self.wait(_ping(self.pgconn))
-            if self.wants_writer:
-                check_role(self.pgconn)
+            self.standing.check()
         except psycopg.Error:
             return False
         return True
@@ -155,8 +153,8 @@ def connect(settings: Settings) -> Link:
     link.used = link.clock()
     link.retired = retired
     register(link)
-    link.wants_writer = settings.wants_writer
-    link.wire = Wire(link, settings.prepares, link.wants_writer) if settings.wire else None
+    link.standing = Standing(link, settings.wants_writer)
+    link.wire = Wire(link, settings.prepares, link.standing) if settings.wire else None
     link.news = news_of(link.pgconn.socket)
     return link
 

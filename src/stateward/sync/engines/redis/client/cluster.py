@@ -225,9 +225,11 @@ class ClusterServers(OneServer):
             if trip.is_restless() and left:
                 world.block(TRYING)
         if trip.errors:
-            for number in trip.errors:
-                self.doubt(address=self._slots.primary_of(steps[number].key))
-            raise failure_of(steps, trip.errors, self.name, cluster=True)
+            failure = failure_of(steps, trip.errors, self.name, cluster=True)
+            if isinstance(failure, StoreUnavailable):
+                for number in trip.errors:
+                    self.doubt(address=self._slots.primary_of(steps[number].key))
+            raise failure
         return Answers(trip.answers, trip.unreplicated)
 
     def _redirect(
