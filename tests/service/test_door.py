@@ -32,9 +32,12 @@ from stateward.ops import (
     Log,
     Op,
     Put,
+    Replace,
     Restore,
+    SetHead,
     Sweep,
     Swept,
+    Trim,
 )
 from stateward.server import keys
 from stateward.server.asker import OWN_NAMESPACE
@@ -61,6 +64,7 @@ BODIES: dict[str, Any] = {
     EXECUTE: ExecuteBody((Fetch(thread()),)),
     WAIT: WaitBody(((thread(), 5),), 0.0),
     STORE: None,
+    "/metrics": None,
 }
 
 
@@ -187,14 +191,50 @@ def test_a_scope_permits_what_it_says(serve: Serve) -> None:
                 assert scope in refused(served, key, op)
 
 
-def test_the_operations_log_is_written_by_operators_alone(serve: Serve) -> None:
-    """Or whoever may write could remove what is known of them."""
+@pytest.mark.parametrize("scope", ["write", "operate", "admin"])
+def test_no_key_writes_or_removes_the_operations_log(serve: Serve, scope: str) -> None:
     served = serve()
     entity = Entity("default", OPERATIONS, OPERATIONS)
-    writer, operator = (served.key(scope, ("default",)) for scope in ("write", "operate"))
-    drop = Commit(entity, "o" * 16, (Drop(),))
-    assert "operate" in refused(served, writer, append(entity), drop)
-    assert isinstance(execute(served, operator, append(entity))[0], Applied)
+    with sync.open(served.direct, heartbeat=None) as store:
+        store.operations.record("ops@host", "thread read", "thread", "t")
+        check = store.operations.verify()
+    for namespaces in (("default",), None):
+        key = served.key(scope, namespaces)
+        for write in (
+            Drop(),
+            Append(('{"who":"another"}',)),
+            Trim(1),
+            Replace({1: None}),
+            Put("base", "1"),
+            SetHead(retain=1.0),
+            Restore(Head(exists=True)),
+        ):
+            commit = Commit(entity, WORLD.new_op(), (write,))
+            assert "service alone" in refused(served, key, commit), write
+    with sync.open(served.direct, heartbeat=None) as store:
+        assert store.operations.verify(check.head) == check
+
+
+def test_what_an_operator_does_and_reads_by_operations_is_logged(serve: Serve) -> None:
+    served = serve()
+    agent, operator = served.key(), served.key("operate")
+    execute(served, agent, append(thread(), "ada"))
+    for _ in range(2):  # an hour's looks at the same are one
+        execute(served, operator, Fetch(thread(), log=Log()))
+    execute(served, operator, Commit(thread(), WORLD.new_op(), (Drop(),)))
+    many = [append(thread(id=f"t{number}")) for number in range(20)]
+    execute(served, operator, *many)
+    refused(served, operator, append(thread("other")))
+    with sync.open(served.direct, heartbeat=None) as store:
+        entries = list(store.operations.entries())
+        assert store.operations.verify().ok
+    assert [(entry.what, entry.target) for entry in entries] == [
+        ("operations read", "thread/t"),
+        ("operations drop", "thread/t"),
+        ("operations append", "thread/*"),
+    ]
+    assert entries[-1].detail["entities"] == 20
+    assert {entry.who for entry in entries} == {f"key {operator.split('.')[1]}"}
 
 
 def test_the_services_own_namespace_is_for_administrators_of_all(serve: Serve) -> None:

@@ -53,7 +53,15 @@ def run(options: argparse.Namespace) -> int:
     by = who(options)
     scope = "write" if options.write else "read"
     rights, writes = DeviceRights(documents=("*",)), WRITTEN if options.write else ()
-    asker = Asker(by, scope, frozenset({options.namespace}), user, rights=rights, writes=writes)
+    asker = Asker(
+        by,
+        scope,
+        frozenset({options.namespace}),
+        user,
+        rights=rights,
+        writes=writes,
+        is_credential=False,
+    )
     caller = ToolCaller(
         store, asker, by, options.namespace, write=options.write, operates=user is None
     )

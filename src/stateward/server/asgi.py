@@ -107,6 +107,8 @@ async def send_whole(reply: Reply, send: Send) -> None:
     headers = [(b"content-length", str(len(data)).encode())]
     if data:
         headers.append((b"content-type", kind.encode()))
+    if "x-content-type-options" not in reply.headers:
+        headers.append((b"x-content-type-options", b"nosniff"))
     headers += [(name.encode(), value.encode()) for name, value in reply.headers.items()]
     await send({"type": "http.response.start", "status": reply.status, "headers": headers})
     await send({"type": "http.response.body", "body": data})

@@ -71,6 +71,7 @@ class Asker(Struct, frozen=True):
     # Of a key of one user, by the request:
     rights: DeviceRights = DeviceRights()
     writes: tuple[str, ...] = ()  # kinds
+    is_credential: bool = True  # False: whoever is on this machine, without a key
     names_for_it: bool = False  # the service itself names what the request creates
 
     @property
@@ -103,6 +104,8 @@ class Asker(Struct, frozen=True):
         """
         check_op(op)
         if self.is_unlimited:
+            if isinstance(op, Commit) and self.is_credential:
+                self._check_writes(op)
             return op
         if isinstance(op, Sweep):
             # Of whatever namespace: it removes nothing that anybody could still read, and an
@@ -127,7 +130,9 @@ class Asker(Struct, frozen=True):
 
     def _check_writes(self, op: Commit) -> None:
         kind = op.entity.kind
-        self.require("operate" if kind in (OPERATIONS, AUDIT) else "write")
+        if kind == OPERATIONS:
+            raise NotPermitted("the operations log is written by the service alone")
+        self.require("operate" if kind == AUDIT else "write")
         if self.user is None:
             if any(isinstance(write, Restore) for write in op.writes):
                 self.require("operate")

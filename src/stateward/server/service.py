@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from stateward.bounds import check_op, check_request
+from stateward.engine import Description
 from stateward.errors import InvalidInput, NotPermitted, NotReplicated, TooLarge
 from stateward.observe.correlation import correlate, trace_id
 from stateward.ops import Entity, Fetched, Op, Outcome
@@ -32,6 +33,7 @@ from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
 from stateward.server.keys import new_key
 from stateward.server.openai_error import in_openais_form, is_openais
+from stateward.server.operators import OperatorBatches
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
@@ -41,6 +43,7 @@ from stateward.server.rest_routes import ROUTES
 from stateward.server.route import RestCall, RestRoute, RouteTable
 from stateward.server.stream import streamed
 from stateward.server.tokens import JwtSettings
+from stateward.server.watch import Watch
 from stateward.store import Store
 from stateward.wire import (
     EXECUTE,
@@ -62,6 +65,7 @@ T = TypeVar("T")
 
 AT_ONCE = 100  # operations of a longer batch that the store is asked together
 LARGEST_OF_USERS = 4 << 20  # bytes of operations of one user's key
+METRICS = "/metrics"
 LONGEST_WAIT = 30.0  # seconds that one wait may take
 TRACEPARENT = b"traceparent"  # of W3C Trace Context
 CORRELATION = b"stateward-correlation"  # by which the log knows the request
@@ -117,6 +121,8 @@ class Application:
         )
         self._largest_body = largest_body
         self._body_seconds = body_seconds
+        self._operators = OperatorBatches(store, self._world)
+        self._watch = Watch(self._world, self._door.keys)
         self._arriving = Arriving(largest_body)
         self._stopping = asyncio.Event()
         self.failure: Exception | None = None  # what kept the store from being opened
@@ -124,6 +130,7 @@ class Application:
         self.routes: dict[tuple[str, str], ServiceRoute] = {
             ("POST", EXECUTE): ServiceRoute("read", self._execute),
             ("POST", WAIT): ServiceRoute("read", self._wait),
+            ("GET", METRICS): ServiceRoute("operate", self._metrics),
             ("GET", STORE): ServiceRoute("read", self._describe),
         }
 
@@ -134,6 +141,7 @@ class Application:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
+        send = self._watched(scope, send)
         traces = [value for name, value in scope["headers"] if name == TRACEPARENT]
         trace = trace_id(traces[0].decode("latin-1")) if len(traces) == 1 else None
         if trace is None:
@@ -148,6 +156,19 @@ class Application:
         with correlate(trace):
             await self._answer(scope, receive, sent)
 
+    def _watched(self, scope: Message, send: Send) -> Send:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._watch.answered(message["status"], scope)
+            await send(message)
+
+        return sent
+
+    async def _metrics(self, call: ServiceCall) -> Reply:
+        if call.asker.namespaces is not None or call.asker.user is not None:
+            raise NotPermitted("these numbers are of all tenants: ask with a key for all of them")
+        return Reply(200, Body(self._watch.metrics().encode(), "text/plain; version=0.0.4"))
+
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         if below_root(scope) in MCP:
             await self._answer_tools(scope, receive, send)
@@ -161,7 +182,7 @@ class Application:
         if reply.events is not None and reply.asker is not None:
             try:
                 with self._door.rates.stream(reply.asker):
-                    await self._stream(reply.events, reply, receive, send)
+                    await self._stream(reply.asker, reply.events, reply, scope, receive, send)
                     return
             except Refusal as error:
                 await reply.events.aclose()
@@ -171,14 +192,28 @@ class Application:
         await send_whole(reply, send)
 
     async def _stream(
-        self, events: AsyncGenerator[bytes, None], reply: Reply, receive: Receive, send: Send
+        self,
+        asker: Asker,
+        events: AsyncGenerator[bytes, None],
+        reply: Reply,
+        scope: Message,
+        receive: Receive,
+        send: Send,
     ) -> None:
         headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        headers.append((b"x-content-type-options", b"nosniff"))
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         ends: list[Coroutine[Any, Any, object]] = [hung_up(receive)]
+        lost: list[bool] = []
+
+        async def without_credential() -> None:
+            await self._door.ended(asker, scope)
+            lost.append(True)
+
+        ends.append(without_credential())
         if reply.follows:  # whatever else has a last event, and its reader takes the end for it
             ends.append(self._stopping.wait())
-        if await streamed(events, send, ends):
+        if await streamed(events, send, ends) and not lost:  # else the connection ends, too
             await send({"type": "http.response.body", "body": b""})
 
     def stop(self) -> None:
@@ -335,6 +370,10 @@ class Application:
                     "several batches"
                 )
             part = asked.ops[start : start + AT_ONCE]
+            if call.asker.is_operator and call.asker.is_credential:
+                for op in part:
+                    call.asker.permitted(op)
+                await self._operators.record(call.asker, part)
             answered = await executed(call.asker, part, self._confirmed, deadline)
             if len(asked.ops) > AT_ONCE:  # others have their turn in between
                 size += len(encode(answered).data)
@@ -379,7 +418,12 @@ class Application:
     async def _describe(self, call: ServiceCall) -> Reply:
         if call.asker.user is not None:
             raise NotPermitted("this key is for one user, and this is about the whole store")
-        facts = StoreFacts(WIRE, await self._stack.describe())
+        description = await self._stack.describe()
+        if call.asker.namespaces is not None:  # the rest is of other tenants, too
+            description = Description(
+                description.engine, description.version, description.schema, description.durability
+            )
+        facts = StoreFacts(WIRE, description)
         return Reply(200, encode(facts, call.body.kind or JSON))
 
     # --- beginning and end ----------------------------------------------------------
