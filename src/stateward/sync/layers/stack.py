@@ -167,7 +167,7 @@ class Stack:
 
     @property
     def spill_problem(self) -> str | None:
-        """What keeps spilled turns from being safe, or from ever being stored; None: nothing."""
+        """Return why spilled turns are not safe, or will never be stored; None if all is well."""
         home, waiting = self._residence, list(self.backlog.waiting.items())
         if home is not None:
             away = sum(len(turns) for entity, turns in waiting if not home.is_home(entity))
