@@ -181,7 +181,8 @@ class Replayer:
             first, last = place.version + 1, place.version + len(record.bodies)
             marks = [*marks, {"first": first, "last": last, "written": written}][-MARKS_KEPT:]
             writes = (*writes, Put(LATE, encode({"turns": marks}, "the marks")))
-        checks = (NotDroppedSince(written), LogAt(place.version, place.stamp))
+        undropped = written if record.undropped is None else min(written, record.undropped)
+        checks = (NotDroppedSince(undropped), LogAt(place.version, place.stamp))
         commit = Commit(record.entity, record.op, writes, checks, record.owner, record.retain)
         try:
             outcome = (await ask((commit,)))[0]

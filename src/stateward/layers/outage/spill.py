@@ -113,6 +113,7 @@ class SpillRecord(Struct, frozen=True, array_like=True):
     correlation: str | None = None
     takes_first: bool = False
     note: str | None = None
+    undropped: float | None = None  # not stored if its thread was dropped since, by that clock
 
 
 _encoder = msgspec.json.Encoder()

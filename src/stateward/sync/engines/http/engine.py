@@ -50,6 +50,7 @@ CAPABILITIES = Capabilities(
     parallel_batches=2,
     batch=100,
     networked=True,
+    replicates=True,  # perhaps: the service answers as its store does
     system="stateward",
 )
 
