@@ -392,7 +392,7 @@ class Health(Struct, frozen=True, repr_omit_defaults=True):
     breaker: str = "closed"  # "open": calls fail immediately
     spill_depth: int = 0  # spilled appends that wait for the store
     spill_bytes: int = 0
-    spill_problem: str | None = None  # why they are in memory alone
+    spill_problem: str | None = None  # why they are in memory alone, or will never be stored
     spill_refused: int = 0  # turns that the store refused, each in a file of its own
     alarms: tuple[str, ...] = ()  # the names of those that are up
     answers: bool = True  # for probes: other processes would fare no better

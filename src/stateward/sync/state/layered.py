@@ -184,7 +184,7 @@ def _outage(stack: Stack) -> Health:
         breaker=stack.breaker,
         spill_depth=stack.backlog.depth,
         spill_bytes=stack.backlog.bytes,
-        spill_problem=stack.backlog.problem,
+        spill_problem=stack.spill_problem,
         spill_refused=stack.backlog.refused,
         alarms=stack.alarms.raised,
     )
