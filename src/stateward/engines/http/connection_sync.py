@@ -7,7 +7,8 @@ import socket
 
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
-from stateward.engines.http.settings import CONNECTING, Endpoint, keep_alive
+from stateward.engines.http.settings import CONNECTING, Endpoint
+from stateward.engines.transport import keep_alive
 from stateward.wire import Body
 
 CHUNK = 65_536
