@@ -48,6 +48,9 @@ class End(asyncio.Transport):
     def is_closing(self) -> bool:
         return self._closed
 
+    def get_write_buffer_size(self) -> int:
+        return 0  # the network takes all that is written at once
+
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         return ("127.0.0.1", 1) if name in ("peername", "sockname") else default
 
