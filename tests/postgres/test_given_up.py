@@ -189,6 +189,27 @@ async def test_a_write_that_meets_a_server_made_read_only_gives_up_all_its_conne
         await until(lambda: not before & pids(alone, schema))
 
 
+@COLOURS
+async def test_a_write_is_unknown_whose_server_says_with_the_answer_that_it_is_read_only(
+    alone: PostgresServer, schema: str, colour: str
+) -> None:
+    """It is stored there, and may be lost with the old primary."""
+    make_blocking(alone.url_of(schema)).migrate()
+    alone.run_sql(
+        f"CREATE FUNCTION {schema}.demote() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " PERFORM set_config('default_transaction_read_only', 'on', false); RETURN NULL; END $$;"
+        f"CREATE TRIGGER demote AFTER INSERT ON {schema}.log"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {schema}.demote()"
+    )
+    async with executing(alone.url_of(schema), colour) as execute:
+        it = turn()
+        with pytest.raises(StoreUnavailable, match="takes no writes") as caught:
+            await execute(it)
+        assert caught.value.applied == "unknown"
+        alone.run_sql(f"DROP TRIGGER demote ON {schema}.log")
+        assert isinstance(await execute(it), Duplicate)
+
+
 # --- ways that were cut silently ----------------------------------------------------------
 
 
