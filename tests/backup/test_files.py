@@ -19,6 +19,8 @@ import stateward
 from backup.conftest import NewStore
 from backup.states import everything, fill
 from stateward import sync
+from stateward.kinds import SERVICE_NAMESPACE
+from stateward.server.asker import OWN_NAMESPACE
 from stateward.transfer.backup import backup, restore, verify
 from stateward.transfer.format import _stored
 
@@ -238,7 +240,7 @@ def test_a_bomb_is_refused_before_memory_is_full(tmp_path: Path, new_store: NewS
     refused(path, "too large", new_store("memory"))
 
 
-@pytest.mark.parametrize("megabytes", [20, 250])
+@pytest.mark.parametrize("megabytes", [20, 100])
 @pytest.mark.parametrize("ends", [True, False], ids=["whole", "cut"])
 def test_a_small_file_takes_little_memory_to_refuse(
     megabytes: int, ends: bool, tmp_path: Path
@@ -270,7 +272,8 @@ def test_a_line_of_many_levels_is_refused(tmp_path: Path, new_store: NewStore) -
 def test_keys_of_the_service_are_restored_only_where_they_are_asked_for(
     tmp_path: Path, new_store: NewStore
 ) -> None:
-    own = "stateward.service"
+    own = OWN_NAMESPACE
+    assert own == SERVICE_NAMESPACE
     url, into = new_store("memory"), new_store("memory")
     with sync.open(url, namespace=own) as store:
         store.shared("x").put({"n": 1})

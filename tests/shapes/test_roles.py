@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shapes.read_back import SHAPES, Message
+from stateward.cli.message_view import view
+from stateward.context.tool_pairs import is_known
 from stateward.shapes import shape_of, translate
 
 SPEAKERS = {"human": "user", "ai": "assistant", "model": "assistant", "agent": "assistant"}
@@ -188,3 +190,12 @@ def test_messages_that_say_the_same_get_ids_of_their_own() -> None:
     twice = translate([*once, *turn, *turn], "ai-sdk").messages
     assert twice[:2] == once
     assert len({message["id"] for message in twice}) == 6
+
+
+def test_windows_and_people_read_an_answer_of_the_ai_sdk() -> None:
+    assert all(map(is_known, UI))  # a call cannot be parted from a result that is within it
+    seen = view(UI[1])
+    assert seen.role == "assistant"
+    assert "It is sunny." in seen.text
+    assert [(call.name, call.id) for call in seen.calls] == [("weather", "c1"), ("wind", "c2")]
+    assert [(result.id, result.failed) for result in seen.results] == [("c1", False), ("c2", True)]

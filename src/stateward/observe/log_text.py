@@ -62,6 +62,14 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "the keys for verifying tokens cannot be fetched from {source} ({error})",
         "The previous keys stay valid, and it is retried. Fix the address, or the network",
     ),
+    "request_refused": (
+        "a request was refused with {answer} ({method} {path}, key {key}, from {address})",
+        "If that goes on, somebody may be trying keys, or a program has the wrong one",
+    ),
+    "ended_key_used": (
+        "the key {key} was used, and is no longer in force",
+        "Find the program that still has it; if nobody knows it, the key has leaked",
+    ),
     "breaker_opened": (
         "the store has failed {failures} times in a row: {of} now fail immediately",
         f"{_LOOK}; it is probed from time to time",

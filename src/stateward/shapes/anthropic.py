@@ -52,7 +52,7 @@ def write(speeches: Sequence[Speech], sources: Sources) -> list[Message]:
 
 def _block(part: Part, sources: Sources) -> Message | None:
     if isinstance(part, p.TextPart):
-        return {"type": "text", "text": part.text} if part.text else None
+        return {"type": "text", "text": part.text} if part.text.strip() else None
     if isinstance(part, p.CallPart):
         sources.lose_signature(part, NAME)
         input = p.arguments_object(part)

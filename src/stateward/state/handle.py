@@ -20,6 +20,7 @@ from stateward.ops import (
     Applied,
     Check,
     Commit,
+    CommitsAt,
     Conflict,
     Delete,
     DocumentAt,
@@ -40,7 +41,8 @@ from stateward.ops import (
     Write,
 )
 from stateward.state.conversation_life import Life
-from stateward.state.receipts import life_of, note_of
+from stateward.state.edits import EDITS, edited
+from stateward.state.receipts import note_of
 from stateward.state.refusals import deleted, refuse, stored
 from stateward.state.scope import Scope
 
@@ -153,7 +155,6 @@ class Handle(Struct, frozen=True):
         Messages that were begun in another `life` of the conversation, by default that of `saw`,
         are refused with `ConversationDeletedError`.
         """
-        life = life or life_of(saw)
         if self.sets_retain:
             sets, checked = (*writes, self.retention), (*checks, UNPINNED)
             plain = replace(self, sets_retain=False)
@@ -166,7 +167,10 @@ class Handle(Struct, frozen=True):
         scope = self.scope
         if scope.redact is not None and not takes_first:
             messages = self.redacted(messages)
-        note = None if saw is None else note_of(saw, self.entity, self.owner)
+        note = None
+        if saw is not None:
+            note, seen_in = note_of(saw, self.entity, self.owner)
+            life = life or seen_in
         added = Append(encode_messages(messages, scope.limits), key, takes_first, note)
         if life is not None:
             checks = (life.check, *checks)
@@ -176,8 +180,8 @@ class Handle(Struct, frozen=True):
         outcome = (await (scope.append if keep else scope.execute)((commit,)))[0]
         if key is not None and type(outcome) is KeyReused and not takes_first:
             outcome = await self.same_messages(outcome, added)
-        if life is not None and not isinstance(outcome, Suppressed):
-            await self.check_life(life, outcome)
+        if life is not None and (type(outcome) is not Applied or life.existed <= outcome.created):
+            await self.check_life(life, outcome, len(added.bodies))
         if scope.listener is not None:
             if type(outcome) is Applied:
                 self.tell(messages, outcome.version)
@@ -191,21 +195,40 @@ class Handle(Struct, frozen=True):
             return None
         return Life.of(head, self.scope.world.monotonic())
 
-    async def check_life(self, life: Life, outcome: Outcome) -> None:
+    async def check_life(
+        self, life: Life, outcome: Outcome | Suppressed, messages: int = 0
+    ) -> None:
         """Raise `ConversationDeletedError` if the conversation's life is over.
 
-        A commit that has begun a new life, because the old one expired or because the user was
-        erased before there was a conversation, is taken back.
+        A commit of so many messages that has begun a new life, because the old one expired, is
+        taken back; so is one of a user who was erased before there was a conversation.
         """
         if isinstance(outcome, Conflict | Fenced | Held) and life.is_over(outcome.head):
             raise deleted(self.entity)
         if type(outcome) is Duplicate and outcome.own:
             outcome = outcome.first
-        if type(outcome) is not Applied or not outcome.created:
+        if type(outcome) is not Applied or life.existed > outcome.created:
             return
-        if life.existed or await self._was_erased(life, outcome.at):
-            await self.commit((Drop(),), (LogAt(outcome.version, outcome.stamp or None),))
-            raise deleted(self.entity)
+        if not life.existed and not await self._was_erased(life, outcome.at):
+            return
+        unchanged = (LogAt(outcome.version, outcome.stamp or None),)
+        if not outcome.created or not await self.commit_if(unchanged, Drop()):
+            await self._remove(outcome, messages)
+        raise deleted(self.entity)
+
+    async def _remove(self, appended: Applied, messages: int) -> None:
+        """Remove messages that were just appended, from a conversation others write to as well."""
+        own: dict[int, str | None] = dict.fromkeys(
+            range(appended.version - messages + 1, appended.version + 1)
+        )
+        while own:
+            fetched = await self.fetch(documents=(EDITS,))
+            head = fetched.head
+            noted = edited(fetched.documents.get(EDITS), head, own)
+            if not head.exists or head.dropped >= appended.at:
+                return
+            if await self.commit_if((CommitsAt(head.commits),), Replace(own), noted):
+                return
 
     async def _was_erased(self, life: Life, at: float) -> bool:
         """Return whether the user was erased after the read, given the engine's time of a commit.

@@ -49,8 +49,17 @@ def deleted(entity: Entity) -> ConversationDeletedError:
     )
 
 
+def _is_of_deleted(outcome: Outcome) -> bool:
+    """Return whether a write was refused because what it was for is gone."""
+    if isinstance(outcome, Fenced):
+        return not outcome.head.exists
+    return isinstance(outcome, Conflict) and isinstance(outcome.failed, NotDroppedSince)
+
+
 def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
     """Raise the exception for a refusal."""
+    if entity.kind == THREAD and _is_of_deleted(outcome):
+        raise deleted(entity)
     what = f"{entity.kind} {entity.id!r}"
     error: StatewardError
     match outcome:
@@ -83,8 +92,6 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
             error = StateConflictError(
                 f"the {what} exists already; nothing was written", expected=None, current=what
             )
-        case Conflict(failed=NotDroppedSince()) if entity.kind == THREAD:
-            error = deleted(entity)
         case Conflict(failed=NotDroppedSince()):
             error = StateConflictError(
                 f"the {what} was deleted, or its user erased, while this was on its way; nothing "
@@ -105,8 +112,6 @@ def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
                 remaining=remaining,
                 holder=holder,
             )
-        case Fenced(head=head) if entity.kind == THREAD and not head.exists:
-            error = deleted(entity)
         case Fenced():
             error = LeaseLost(
                 f"the lease on the {what} was released or taken over; nothing was written"

@@ -26,10 +26,9 @@ from stateward.engine import SyncEngine, SyncSnapshots
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
-from stateward.kinds import OPERATIONS
+from stateward.kinds import OPERATIONS, SERVICE_NAMESPACE
 from stateward.ops import Entity
 from stateward.records import moment as moment_of
-from stateward.server.asker import OWN_NAMESPACE
 from stateward.transfer.erasures import Erasures, marks_of
 from stateward.transfer.format import Advance, BackupFile, BackupWriter, Counts, checked_path
 from stateward.transfer.lines import FORMAT, Content, EntityLine, EntryLine, Header, Moment
@@ -100,7 +99,7 @@ def restore(
         contents = _verified(file, progress, marks, source=True)
         into = namespace or file.header.namespace
         check_id(into, "a namespace")
-        if namespace is None and into == OWN_NAMESPACE:
+        if namespace is None and into == SERVICE_NAMESPACE:
             raise InvalidInput(
                 f"{path} is a backup of {into!r}, where the service has its keys: whoever made the "
                 "file would get access with theirs. If you trust it, restore it with "

@@ -79,7 +79,7 @@ async def an_answer_after_the_deadline_does_not_count_though_no_worker_ran(h: St
         await store.workflow("w", kind="k").start()
         await work(store, k=approved)
         (asked,) = await inbox(store)
-        await h.world.pause(0.1)
+        await h.pass_time(0.1)
         assert not await store.answer(asked, True)
         assert await inbox(store) == []
         await work(store, k=approved)
@@ -120,7 +120,7 @@ async def a_question_goes_with_the_wait_and_with_the_workflow(h: StoreHarness) -
 
         async def over(run: Run) -> None:
             try:
-                await run.wait("approval", ask="?", timeout=h.span)
+                await run.wait("approval", ask="?", timeout=0.05)
             except TimeoutError:
                 pass
 

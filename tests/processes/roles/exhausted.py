@@ -137,6 +137,7 @@ def run() -> None:
     for package in ("stateward", "stateward.sync"):  # another account may not read them
         for engine in ("sqlite", "redis"):
             importlib.import_module(f"{package}.engines.{engine}.engine")
+    importlib.import_module("encodings.idna")
     if os.geteuid() == 0 and shortage.endswith("thread"):  # the limit does not count for root
         account = 70_000 + os.getpid() % 50_000  # its own: others' threads count for the limit
         os.setgroups([])

@@ -150,13 +150,13 @@ class CheckpointValues:
         module, _, path = str(name).partition(":")
         own = module.startswith(OWN) and "." not in path
         if own or name in self._names or name in _REGISTERED_CHECKPOINT_TYPE_KEYS:
-            found: Any = sys.modules.get(module) or import_module(module)
+            named: Any = sys.modules.get(module) or import_module(module)
             for part in path.split("."):
-                found = getattr(found, part, None)
-            if isinstance(found, type) and (
-                not own or dataclasses.is_dataclass(found) or issubclass(found, DATA)
+                named = getattr(named, part, None)
+            if isinstance(named, type) and (
+                not own or dataclasses.is_dataclass(named) or issubclass(named, DATA)
             ):
-                return found
+                return named
         raise WorkflowCheckpointException(
             f"a {name} is not among the types that may be made from a stored checkpoint: name it "
             f"in StatewardCheckpointStorage(…, allow=[{path.rpartition('.')[2]}]) or with "

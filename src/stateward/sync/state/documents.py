@@ -90,6 +90,8 @@ class DocumentHandle(JsonDocument, Generic[T]):
             restored = past.previous()
         else:
             past, restored = self._past_state(at, to)
+        if restored.json is None and past.value is None:
+            return self._typed(Document({}))  # missing then as now, perhaps because it was erased
         op = self._scope.world.new_op()
         base = document_at(self._name, past.value)
         # Values of an earlier life were erased, and must not come back.
