@@ -189,7 +189,7 @@ class Bench:
         path.write_text(mutant, "utf-8")
         os.utime(path, (0, random.randrange(1 << 30)))  # else bytecode of the other text would do
         try:
-            named = STAGES_OF_TWINS if path.stem.endswith("_sync") else STAGES
+            named: tuple[str, ...] = STAGES_OF_TWINS if path.stem.endswith("_sync") else STAGES
             explained = explanation(mutation.path, *described)
             if tests:  # what no case is about meets the tests first
                 named = (named[0], "tests")

@@ -12,7 +12,7 @@ from servers.postgres import PostgresServer
 from servers.postgres_proxy import MessageProxy
 
 from postgres.conftest import make_blocking, make_engine
-from stateward.errors import StoreUnavailable
+from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Log, Op, Outcome
 
 Execute = Callable[[Op], Awaitable[Outcome]]
@@ -187,6 +187,42 @@ async def test_a_write_that_meets_a_server_made_read_only_gives_up_all_its_conne
             change(alone, "RESET default_transaction_read_only")
         await asyncio.gather(*(execute(turn()) for _ in range(8)))
         await until(lambda: not before & pids(alone, schema))
+
+
+@COLOURS
+async def test_a_write_is_unknown_whose_server_says_with_the_answer_that_it_is_read_only(
+    alone: PostgresServer, schema: str, colour: str
+) -> None:
+    """It is stored there, and may be lost with the old primary."""
+    make_blocking(alone.url_of(schema)).migrate()
+    alone.run_sql(
+        f"CREATE FUNCTION {schema}.demote() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " PERFORM set_config('default_transaction_read_only', 'on', false); RETURN NULL; END $$;"
+        f"CREATE TRIGGER demote AFTER INSERT ON {schema}.log"
+        f" FOR EACH STATEMENT EXECUTE FUNCTION {schema}.demote()"
+    )
+    async with executing(alone.url_of(schema), colour) as execute:
+        it = turn()
+        with pytest.raises(StoreUnavailable, match="takes no writes") as caught:
+            await execute(it)
+        assert caught.value.applied == "unknown"
+        alone.run_sql(f"DROP TRIGGER demote ON {schema}.log")
+        assert isinstance(await execute(it), Duplicate)
+
+
+@COLOURS
+async def test_a_call_that_is_refused_gives_up_no_connection(
+    alone: PostgresServer, schema: str, colour: str
+) -> None:
+    async with executing(
+        alone.url_of(schema, application_name=schema, pool="5"), colour
+    ) as execute:
+        await asyncio.gather(*(execute(turn()) for _ in range(8)))
+        before = pids(alone, schema)
+        with pytest.raises(InvalidInput):
+            await execute(Fetch(Entity("n", "thread", "it"), log=Log(first=-5)))
+        await asyncio.gather(*(execute(turn()) for _ in range(8)))
+        assert before <= pids(alone, schema)
 
 
 # --- ways that were cut silently ----------------------------------------------------------
