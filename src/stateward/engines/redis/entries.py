@@ -61,8 +61,8 @@ def enter_plan(heads: Sequence[str], traits: Traits) -> Plan[None]:
     entries = list(dict.fromkeys(entries))  # all of a kind share some
     asked = [("ZSCORE", entry.key, entry.member) for entry in entries]
     scores = yield [PipelineStep(str(command[1]), (command,)) for command in asked]
-    found = zip(entries, scores, strict=True)
-    missing = [_if_missing(entry) for entry, (score,) in found if _is_lost(entry, score)]
+    scored = zip(entries, scores, strict=True)
+    missing = [_if_missing(entry) for entry, (score,) in scored if _is_lost(entry, score)]
     if missing:  # a server that is full takes no writes
         yield write_steps(missing, traits.at())
 
