@@ -23,6 +23,29 @@ pytest.register_assert_rewrite(
     "stateward.testing.conformance", "conformance.state", "blocking_cases"
 )
 
+# --- no code of ours reads a pickle -------------------------------------------------------------
+
+SOURCES = os.sep + os.path.join("src", "stateward") + os.sep
+
+
+def refuse_pickles(event: str, arguments: tuple[object, ...]) -> None:
+    """Fail where a pickle is read below a call of the product, however deep in a dependency.
+
+    Every unpickler reports the globals that it looks up. What is stored may have been written by
+    somebody with fewer rights than the process that reads it.
+    """
+    if event != "pickle.find_class":
+        return
+    frame = sys._getframe()
+    while frame is not None:
+        if SOURCES in frame.f_code.co_filename:
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            raise AssertionError(f"a pickle names {arguments} and is read below {place}")
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+sys.addaudithook(refuse_pickles)
+
 # How long an example takes says nothing on a machine that others use too.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")

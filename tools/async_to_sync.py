@@ -70,6 +70,7 @@ FILES = dict.fromkeys(
 # Files that a glob above matches, but that both colours import as they are (no I/O in them).
 SHARED = {
     "state/about.py",
+    "state/appended.py",
     "state/beginnings.py",
     "state/change_feed.py",
     "state/conversation_life.py",
@@ -102,6 +103,7 @@ SHARED = {
     "state/thread_listener.py",
     "state/typed_value.py",
     "state/workflow_record.py",
+    "state/uncertainty.py",
     "state/work.py",
 }
 

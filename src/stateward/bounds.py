@@ -46,12 +46,11 @@ from stateward.ops import (
     Value,
     check_shape,
 )
-from stateward.wire import ExecuteBody, WaitBody
+from stateward.wire import MOST_OPS, ExecuteBody, WaitBody
 
 NAME_BYTES = 2 * ID_BYTES  # names of documents, keys and stamps may be made of an id and a prefix
 JSON_BYTES = 64 << 20
 CURSOR_BYTES = 16 * ID_BYTES  # two ids, with every character escaped
-MOST_OPS = 1000  # in one batch
 MOST_NAMES = 10_000  # in one operation
 MOST_BODIES = 100_000  # in one append
 MOST_WRITES = 10_000

@@ -89,7 +89,7 @@ def decode(text: str | bytes) -> Any:
     """Decode one JSON text that Stateward stored."""
     try:
         return _decoder.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise _damaged(error) from error
 
 
@@ -97,7 +97,7 @@ def decode_lines(lines: str) -> list[Any]:
     """Decode several JSON texts joined by newlines."""
     try:
         return _decoder.decode_lines(lines)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise _damaged(error) from error
 
 

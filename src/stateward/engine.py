@@ -13,7 +13,7 @@ The rules every engine keeps:
 3.  **Refusals are outcomes, never exceptions**: `Conflict`, `Duplicate`, `KeyReused`, `Held`,
     `Fenced`, `NotYours`, with the current values, and with nothing written. An exception
     means that the engine failed; `StoreUnavailable.applied` says whether any of the batch was
-    applied: "no" or "unknown".
+    applied: "no" or "unknown". `StoreUnavailable.is_busy` says that the store serves others.
 4.  **A lost reply is survivable.** An entity remembers the ops it applied, with their
     outcomes: at least the last `OPS_KEPT`, all of the last `OPS_SECONDS` up to `OPS_MOST`, and all
     of the last `CALL_SECONDS`, however many: a call may be tried again for as long as it lives.

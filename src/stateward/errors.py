@@ -177,8 +177,11 @@ class StoreUnavailable(StatewardError):
     """The store did not answer, or failed.
 
     `applied` says whether the write was applied: "no", or "unknown" (it may have been stored;
-    repeating the same call with the same key is safe).
+    repeating the same call with the same key is safe). `is_busy`: the store serves other calls, so
+    this one is worth repeating until its deadline, whatever the number of failures.
     """
+
+    is_busy = False
 
     def __init__(self, message: str, *, applied: Literal["no", "unknown"] = "no") -> None:
         super().__init__(message)
@@ -222,6 +225,8 @@ class EntityBusy(StoreUnavailable):
 
     Look for a transaction that was left open.
     """
+
+    is_busy = True
 
 
 class NotLaidOut(StoreUnavailable):

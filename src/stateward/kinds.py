@@ -86,6 +86,8 @@ CACHED = frozenset(name for name, kind in KINDS.items() if kind.cached)
 
 REMEMBERING = frozenset({USER, SHARED})  # their log is their documents' history
 
+SERVICE_NAMESPACE = "stateward.service"  # where the service keeps its keys and its log
+
 
 def turn_of(thread: Entity, key: str) -> Entity:
     """Return the entity of one request on a thread: a digest, so that it reveals neither."""
@@ -96,6 +98,11 @@ def turn_of(thread: Entity, key: str) -> Entity:
 def erasure_of(namespace: str, user: str) -> Entity:
     """Return the entity that records an erasure: a digest, so that it does not reveal the user."""
     return Entity(namespace, ERASED, sha256(user.encode()).hexdigest())
+
+
+def ids_of(user: str) -> str:
+    """Return the prefix of the ids that one user may choose: nobody else will use them."""
+    return f"u/{_quoted(user)}/"
 
 
 def effect_of(whose: Entity, call: str) -> Entity:

@@ -375,7 +375,10 @@ class ErasureReceipt(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Health(Struct, frozen=True, repr_omit_defaults=True):
-    """Whether the store answers. If not, `error` has the reason."""
+    """Whether the store answers, and keeps what its URL promises. If not, `error` has the reason.
+
+    A store that `answers` without being ok has too few replicas for `wait_replicas`.
+    """
 
     ok: bool
     engine: str | None = None
@@ -389,9 +392,10 @@ class Health(Struct, frozen=True, repr_omit_defaults=True):
     breaker: str = "closed"  # "open": calls fail immediately
     spill_depth: int = 0  # spilled appends that wait for the store
     spill_bytes: int = 0
-    spill_problem: str | None = None  # why they are in memory alone
+    spill_problem: str | None = None  # why they are in memory alone, or will never be stored
     spill_refused: int = 0  # turns that the store refused, each in a file of its own
     alarms: tuple[str, ...] = ()  # the names of those that are up
+    answers: bool = True  # for probes: other processes would fare no better
 
 
 class ReplicaCounts(Struct, frozen=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from stateward import errors
 from stateward.engine import Description
@@ -17,6 +17,8 @@ WIRE = 1  # grows when an older service would misunderstand a newer engine
 MSGPACK, JSON = "application/msgpack", "application/json"
 PROBLEM = "application/problem+json"
 EXECUTE, WAIT, STORE = "/v1/execute", "/v1/wait", "/v1/store"
+MOST_OPS = 1000  # in one batch
+MUCH_JSON = 1 << 20  # bytes: of more, the operations are counted before they are decoded
 
 # Errors that a service reports by name; all others are faults of its own.
 REPORTED = {
@@ -38,14 +40,20 @@ REPORTED = {
 class ExecuteBody(Struct, frozen=True, array_like=True):
     """A batch, and the seconds for which its caller still waits."""
 
-    ops: tuple[Op, ...]
+    ops: Annotated[tuple[Op, ...], Meta(max_length=MOST_OPS)]
     within: float | None = None
+
+
+class _Counted(Struct, frozen=True, array_like=True):
+    """A batch or a wait whose parts are counted, and not decoded."""
+
+    parts: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=MOST_OPS)]
 
 
 class WaitBody(Struct, frozen=True, array_like=True):
     """Logs, each with the version the caller has, and the seconds to wait for a newer one."""
 
-    cursors: tuple[tuple[Entity, int], ...]
+    cursors: Annotated[tuple[tuple[Entity, int], ...], Meta(max_length=MOST_OPS)]
     timeout: float
 
 
@@ -77,12 +85,15 @@ class Body(NamedTuple):
 class Format(Generic[T]):
     """Decoders of one type: of MessagePack, and of JSON for people and for huge numbers."""
 
-    def __init__(self, of: Any) -> None:
+    def __init__(self, of: Any, *, counted: bool = False) -> None:
+        self.counted = counted
         self._msgpack = msgspec.msgpack.Decoder(of).decode
         self._json = msgspec.json.Decoder(of).decode
 
     def decode(self, data: bytes, kind: str) -> T:
         """Decode a body; raises `msgspec.DecodeError`."""
+        if kind == JSON and self.counted and len(data) > MUCH_JSON:
+            _count(data)  # MessagePack says how many there are before the first
         decoded: T = (self._json if kind == JSON else self._msgpack)(data)
         return decoded
 
@@ -98,9 +109,10 @@ def encode(value: Any, kind: str = MSGPACK) -> Body:
 
 
 _msgpack = msgspec.msgpack.Encoder().encode
+_count = msgspec.json.Decoder(_Counted).decode
 _json = msgspec.json.Encoder().encode
-EXECUTE_BODY: Format[ExecuteBody] = Format(ExecuteBody)
-WAIT_BODY: Format[WaitBody] = Format(WaitBody)
+EXECUTE_BODY: Format[ExecuteBody] = Format(ExecuteBody, counted=True)
+WAIT_BODY: Format[WaitBody] = Format(WaitBody, counted=True)
 OUTCOMES: Format[list[Outcome]] = Format(list[Outcome])
 FACTS: Format[StoreFacts] = Format(StoreFacts)
 _decode_problem = msgspec.json.Decoder(Problem).decode

@@ -12,11 +12,9 @@ from test_redis_cluster_sweep import Asked, once_more
 
 import stateward
 from stateward.engines.redis import reindex
-from stateward.engines.redis.client import topology
 from stateward.errors import AccessRefused, EntityBusy, StoreUnavailable
 from stateward.ops import Append, Commit, Entity, List, Listed, Op, SetHead
 from stateward.sync.engines.redis import reindex as reindex_sync
-from stateward.sync.engines.redis.client import topology as topology_sync
 
 OWNERS = ("u1", "u2", "")
 INDEX = ("stateward:part:", "stateward:owner:", "stateward:sweep:")
@@ -127,8 +125,8 @@ async def test_an_erasure_finds_all_or_has_no_answer_yet(
     """A store so large that a call can only look at a small part of it."""
     for module in (reindex, reindex_sync):
         monkeypatch.setattr(module, "SOME_SECONDS", 0.0)
-    for module in (topology, topology_sync):
-        monkeypatch.setattr(module, "SCANNED", 5)
+        monkeypatch.setattr(module, "ALL_SECONDS", 0.0)
+        monkeypatch.setattr(module, "PAGE", 5)
     everything, some = List(space, owner="u1"), List(space, "thread", "u1")
     async with Asked(nodes.url, blocking) as engine:
         await once_more(engine, commits(space))

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
+from servers import until
 
 import stateward
 from replicas.processes import lay_out, url_of
 from stateward import cli, sync
+from stateward.engines.registry import parse
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.spill import Spill, SpillRecord
 from stateward.observe.counters import Counters
@@ -95,6 +98,32 @@ def test_turns_in_a_file_that_somebody_uses_keep_everything_where_it_is(
     backlog.close()
     assert cli.main([*words, *spill]) == 0
     assert lengths(other) == {MOVING[0]: 2, MOVING[1]: 1}
+
+
+@pytest.mark.parametrize("colour", ["async", "sync"])
+async def test_turns_that_no_replica_will_bring_are_reported_by_the_move_and_by_health(
+    tmp_path: Path, volume: str, capsys: pytest.CaptureFixture[str], colour: str
+) -> None:
+    other, spill = url_of(tmp_path, "agents-1"), tmp_path / "spill"
+    words = ["rebalance", f"agents-0={volume}", "--joining", f"agents-1={other}"]
+    assert cli.main(words) == 0
+    assert "--spill agents-0=DIR" in capsys.readouterr().err
+    keep(parse(volume).identity or "", spill, MOVING[0], STAYING[0]).close()
+    options: Any = {"replica": "agents-0", "replicas": NEW, "spill": str(spill)}
+    if colour == "async":
+        async with stateward.open(volume, **options) as store:
+            await until(lambda: store.counters.replayed == 1)
+            problem = (await store.health()).spill_problem
+    else:
+        with sync.open(volume, **options) as blocking:
+            await until(lambda: blocking.counters.replayed == 1)
+            problem = blocking.health().spill_problem
+    assert problem is not None
+    assert problem.startswith("1 spilled turns are of threads that live with other replicas")
+    assert "--spill agents-0=DIR" in problem
+    assert cli.main([*words, "--spill", f"agents-0={spill}"]) == 0
+    assert capsys.readouterr().err == ""
+    assert lengths(other)[MOVING[0]] == 2
 
 
 @pytest.mark.parametrize("text", ["/var/spill", "agents-7=/var/spill"])

@@ -25,6 +25,8 @@ class Gateway:
         self._behind = port
         self.rule: Callable[[int, bytes], Refusal | None] = lambda size, body: None
         self.refused = 0
+        self.ignored = 0  # requests
+        self._forgotten = self._connections = 0
         self._serving: set[asyncio.Task[None] | None] = set()
 
     async def __aenter__(self) -> Self:
@@ -47,10 +49,12 @@ class Gateway:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._serving.add(asyncio.current_task())
+        self._connections += 1
+        number = self._connections
         answers, behind = await asyncio.open_connection("127.0.0.1", self._behind)
         copying = asyncio.create_task(self._copy(answers, writer))
         try:
-            await self._pass_on(reader, writer, behind)
+            await self._pass_on(reader, writer, behind, number)
         except (asyncio.IncompleteReadError, asyncio.CancelledError, OSError):
             pass
         finally:
@@ -65,9 +69,14 @@ class Gateway:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         behind: asyncio.StreamWriter,
+        number: int,
     ) -> None:
         while True:
             head = await reader.readuntil(b"\r\n\r\n")
+            if number <= self._forgotten:
+                self.ignored += 1
+                await reader.read()  # without an answer, until the client gives up
+                return
             lines = head.lower().split(b"\r\n")
             size = next(int(line[15:]) for line in lines if line.startswith(b"content-length:"))
             refusal = self.rule(size, b"")
@@ -81,6 +90,10 @@ class Gateway:
                 behind.write(head + body)
             else:
                 self._answer(writer, refusal)
+
+    def forget(self) -> None:
+        """Forget all connections without a word, as a firewall does with idle ones."""
+        self._forgotten = self._connections
 
     def _answer(self, writer: asyncio.StreamWriter, refusal: Refusal) -> None:
         self.refused += 1

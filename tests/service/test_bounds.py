@@ -19,10 +19,10 @@ from msgspec import Struct
 import stateward
 from service.test_rest_engines import postgres, valkey
 from service.test_rest_nonsense import answered
-from stateward.bounds import BOUNDS, MOST_OPS, Any_, Bound, Each, Fields, Json, Number, Pair, Text
+from stateward.bounds import BOUNDS, Any_, Bound, Each, Fields, Json, Number, Pair, Text
 from stateward.ops import Check, Entity, Entry, Head, Log, Op, Write
 from stateward.server import app
-from stateward.wire import EXECUTE, WAIT, ExecuteBody, WaitBody
+from stateward.wire import EXECUTE, MOST_OPS, WAIT, ExecuteBody, WaitBody
 
 HERE = ["default", "thread", "bounds"]
 LARGEST = 1 << 20  # a value is not made larger than this to find out what is refused

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import stateward
 from service.conftest import Served
 from stateward import sync
-from stateward.errors import AccessRefused, NotPermitted, NotYoursError
+from stateward.errors import AccessRefused, NotPermitted
 from stateward.kinds import OPERATIONS
 from stateward.observe.logs import JsonFormatter
 from stateward.ops import (
@@ -30,13 +30,14 @@ from stateward.ops import (
     List,
     Listed,
     Log,
-    NotYours,
     Op,
     Put,
+    Replace,
     Restore,
     SetHead,
     Sweep,
     Swept,
+    Trim,
 )
 from stateward.server import keys
 from stateward.server.asker import OWN_NAMESPACE
@@ -63,6 +64,7 @@ BODIES: dict[str, Any] = {
     EXECUTE: ExecuteBody((Fetch(thread()),)),
     WAIT: WaitBody(((thread(), 5),), 0.0),
     STORE: None,
+    "/metrics": None,
 }
 
 
@@ -189,90 +191,84 @@ def test_a_scope_permits_what_it_says(serve: Serve) -> None:
                 assert scope in refused(served, key, op)
 
 
-def test_the_operations_log_is_written_by_operators_alone(serve: Serve) -> None:
-    """Or whoever may write could remove what is known of them."""
+@pytest.mark.parametrize("scope", ["write", "operate", "admin"])
+def test_no_key_writes_or_removes_the_operations_log(serve: Serve, scope: str) -> None:
     served = serve()
     entity = Entity("default", OPERATIONS, OPERATIONS)
-    writer, operator = (served.key(scope, ("default",)) for scope in ("write", "operate"))
-    drop = Commit(entity, "o" * 16, (Drop(),))
-    assert "operate" in refused(served, writer, append(entity), drop)
-    assert isinstance(execute(served, operator, append(entity))[0], Applied)
+    with sync.open(served.direct, heartbeat=None) as store:
+        store.operations.record("ops@host", "thread read", "thread", "t")
+        check = store.operations.verify()
+    for namespaces in (("default",), None):
+        key = served.key(scope, namespaces)
+        for write in (
+            Drop(),
+            Append(('{"who":"another"}',)),
+            Trim(1),
+            Replace({1: None}),
+            Put("base", "1"),
+            SetHead(retain=1.0),
+            Restore(Head(exists=True)),
+        ):
+            commit = Commit(entity, WORLD.new_op(), (write,))
+            assert "service alone" in refused(served, key, commit), write
+    with sync.open(served.direct, heartbeat=None) as store:
+        assert store.operations.verify(check.head) == check
+
+
+def test_what_an_operator_does_and_reads_by_operations_is_logged(serve: Serve) -> None:
+    served = serve()
+    agent, operator = served.key(), served.key("operate")
+    execute(served, agent, append(thread(), "ada"))
+    for _ in range(2):  # an hour's looks at the same are one
+        execute(served, operator, Fetch(thread(), log=Log()))
+    execute(served, operator, Commit(thread(), WORLD.new_op(), (Drop(),)))
+    many = [append(thread(id=f"t{number}")) for number in range(20)]
+    execute(served, operator, *many)
+    refused(served, operator, append(thread("other")))
+    with sync.open(served.direct, heartbeat=None) as store:
+        entries = list(store.operations.entries())
+        assert store.operations.verify().ok
+    assert [(entry.what, entry.target) for entry in entries] == [
+        ("operations read", "thread/t"),
+        ("operations drop", "thread/t"),
+        ("operations append", "thread/*"),
+    ]
+    assert entries[-1].detail["entities"] == 20
+    assert {entry.who for entry in entries} == {f"key {operator.split('.')[1]}"}
 
 
 def test_the_services_own_namespace_is_for_administrators_of_all(serve: Serve) -> None:
     served = serve()
     reading = List(OWN_NAMESPACE, "api-key", documents=("key",))
-    for key in (
-        served.key("operate", None),
-        served.key("admin", (OWN_NAMESPACE,)),
-        served.key("admin", None, user="u"),
-    ):
+    for key in (served.key("operate", None), served.key("admin", (OWN_NAMESPACE,))):
         assert "administrators" in refused(served, key, reading)
         forged = Commit(key_entity("x"), WORLD.new_op(), (Put("key", "{}"),))
         refused(served, key, forged)
     (listed,) = execute(served, served.key("admin", None), reading)
     assert isinstance(listed, Listed)
-    assert len(listed.entities) == 4
+    assert len(listed.entities) == 3
 
 
 # --- one user's key ---------------------------------------------------------------------
 
 
-def test_a_key_of_one_user_reaches_what_is_theirs_alone(serve: Serve) -> None:
+def test_a_key_of_one_user_speaks_of_no_operations(serve: Serve) -> None:
     served = serve()
     with sync.open(served.direct, heartbeat=None) as store:
         store.thread("hers", user="u-her").append({"secret": "hers"})
-        store.thread("nobodys").append({"secret": "nobody's"})
-        store.user("u-her").put({"secret": "hers"})
-    key = served.key("write", ("default",), user="u-him")
-    hers, nobodys, mine = thread(id="hers"), thread(id="nobodys"), thread(id="mine")
-    for theirs in (hers, nobodys, Entity("default", "user", "u-her")):
-        for owner in (None, "u-her", "", "u-him"):
-            ops = (Fetch(theirs, owner, Log(), all_documents=True), append(theirs, owner))
-            assert execute(served, key, *ops) == [NotYours(), NotYours()], (theirs, owner)
-            wait = WaitBody(((theirs, 0),), 0.0)
-            assert served.ask("POST", WAIT, wait, key).status == 403
-        (listed,) = execute(served, key, List("default", within=theirs))
-        assert listed == Listed()
-    (applied,) = execute(served, key, append(mine))
-    assert isinstance(applied, Applied)
-    listed, tally = execute(
-        served, key, List("default", "thread"), List("default", "thread", tally="owner")
-    )
-    assert [found.entity for found in listed.entities] == [mine]
-    assert set(tally.tally) <= {"u-him"}
-    refused(served, key, List("default", "thread", owner="u-her"))
-    refused(served, key, Commit(mine, WORLD.new_op(), (SetHead(owner="u-her"),)))
-    for kind in ("lock", "shared", "erased", "api-key", "restoring"):
-        taking = Commit(Entity("default", kind, "name"), WORLD.new_op(), (Put("x", "1"),))
-        assert kind in refused(served, key, taking)
-    new = Entity("default", "user", "u-new")
-    assert execute(served, key, Commit(new, WORLD.new_op(), (Put("x", "1"),))) == [NotYours()]
-    operator = served.key("operate", ("default",), user="u-him")
-    refused(served, operator, Commit(mine, WORLD.new_op(), (Restore(Head(exists=True)),)))
-    (fetched,) = execute(served, key, Fetch(mine))
-    assert isinstance(fetched, Fetched)
-    assert fetched.head.owner == "u-him"
-
-
-async def test_a_store_with_a_key_of_one_user_works_for_that_user(serve: Serve) -> None:
-    served = serve()
-    url = served.url_with(served.key("write", ("default",), user="u-him"))
-    with sync.open(served.direct, heartbeat=None) as store:
-        store.thread("hers", user="u-her").append({"n": 1})
-    async with stateward.open(url) as store:
-        await store.thread("mine", user="u-him").append({"n": 1})
-        await store.user("u-him").put({"tea": True})
-        context = await store.context(thread="mine", user="u-him")
-        assert context.thread.messages == [{"n": 1}]
-        assert [info.id async for info in store.threads()] == ["mine"]
-        for call in (
-            store.thread("hers").load(),
-            store.thread("hers", user="u-her").append({"n": 2}),
-            store.user("u-her").get(),
-        ):
-            with pytest.raises((NotYoursError, NotPermitted)):
-                await call
+        store.thread("mine", user="u-him").append({"n": 1})
+    for scope in ("read", "write", "operate", "admin"):
+        key = served.key(scope, ("default",), user="u-him")
+        for op in (Fetch(thread(id="mine")), List("default", "thread"), Sweep()):
+            assert "one user" in refused(served, key, op)
+        assert served.ask("GET", STORE, key=key).status == 403
+        absent, theirs = (
+            served.ask("POST", WAIT, WaitBody(((thread(id=id), 0),), 0.0), key)
+            for id in ("absent", "hers")
+        )
+        assert (absent.status, absent.body) == (403, theirs.body)
+        mine = WaitBody(((thread(id="mine"), 0),), 0.0)
+        assert served.ask("POST", WAIT, mine, key).status == 204
 
 
 async def test_a_store_with_a_key_of_one_namespace_erases_a_user_there(serve: Serve) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import http.client
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 from servers.issuer import Issuer
@@ -16,6 +17,7 @@ from service.test_door import append, thread
 from service.test_tokens import awaited, trusting
 from stateward import sync
 from stateward.errors import InvalidInput, StoreUnavailable
+from stateward.ops import Entity, Fetch
 from stateward.server import RateSettings, rates
 from stateward.server.asker import Asker, Rate
 from stateward.server.problems import Refusal
@@ -117,7 +119,7 @@ def test_too_many_requests_of_one_are_refused_and_others_are_served(
     ada, bob = issuer.token(), issuer.token(sub="bob")
     for secret, most in ((key, 3), (other, 5), (ada, 3), (bob, 3)):
         for _ in range(most):
-            assert served.ask("GET", STORE, key=secret).status == 200
+            assert served.ask("GET", "/v1/key", key=secret).status == 200
         for method, path, body in (
             ("GET", STORE, None),
             ("POST", EXECUTE, ExecuteBody((append(thread()),))),
@@ -171,3 +173,53 @@ def test_streams_of_one_are_counted_and_given_back(serve: Serve) -> None:
     assert served.ask("POST", EXECUTE, ExecuteBody((append(thread()),)), other).status == 200
     waiting.join(60)
     awaited(lambda: not counted)
+
+
+def test_a_batch_counts_as_its_operations(serve: Serve) -> None:
+    served = serve(rates=RateSettings(rate=SLOW, burst=10))
+    agent, device = served.key(), served.key(user="ada")
+    reads = ExecuteBody((Fetch(thread()),) * 100)
+    assert served.ask("POST", EXECUTE, reads, agent).status == 200
+    told = served.ask("GET", "/v1/key", key=agent)
+    assert told.status == 429
+    assert float(told.headers["retry-after"]) * SLOW >= 90, "the others are owed"
+    assert served.ask("POST", EXECUTE, reads, device).status == 429
+    assert served.ask("GET", "/v1/key", key=device).status == 200, "nothing was owed"
+
+
+def test_an_answer_of_a_long_batch_is_bounded(serve: Serve) -> None:
+    served = serve(largest_body=1 << 16)
+    key = served.key()
+    with sync.open(served.direct, heartbeat=None) as store:
+        store.user("ada").put({"text": "x" * 1000}, "d")
+    read = Fetch(Entity("default", "user", "ada"), documents=("d",))
+    for count, status in ((100, 200), (300, 413)):
+        told = served.ask("POST", EXECUTE, ExecuteBody((read,) * count), key)
+        assert told.status == status
+    assert "several batches" in told.problem["detail"]
+    assert served.ask("POST", EXECUTE, ExecuteBody((Fetch(thread()),) * 300), key).status == 200
+
+
+def test_bodies_that_never_end_are_limited_by_key(serve: Serve) -> None:
+    served = serve(largest_body=1 << 20)
+    path = f"/{served.url.rsplit('/', 1)[1]}"
+    key, other = served.key(), served.key()
+    head = (
+        f"POST {path}{{}} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {{}}\r\n"
+        "content-type: application/json\r\ncontent-length: 900000\r\n\r\n"
+    )
+    with ExitStack() as open_:
+
+        def begun(where: str, secret: str) -> socket.socket:
+            connected = socket.create_connection(("127.0.0.1", served.port), timeout=30)
+            open_.enter_context(connected)
+            connected.sendall(head.format(where, secret).encode() + b" " * 800_000)
+            return connected
+
+        begun("/v1/execute", key)
+        awaited(lambda: served.app._arriving._of.total() == 800_000)
+        for where in ("/v1/execute", "/v1/threads/t/messages", "/mcp"):
+            assert b" 429 " in begun(where, key).recv(100)
+        begun("/v1/execute", other)
+        awaited(lambda: served.app._arriving._of.total() == 1_600_000)
+    awaited(lambda: served.app._arriving._of.total() == 0)

@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conformance.test_cancelled import turn
 from servers import until
 from servers.gateway import Gateway, Refusal
 
 import stateward
 from service.conftest import Served
 from stateward import InvalidInput, StoreUnavailable, TooLarge, sync
+from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.errors import StatewardError
+from stateward.ops import Applied
 from stateward.wire import PROBLEM, failure_of
+from stateward.world import World
 
 Serve = Callable[..., Served]
 PASSING = {401, 408, 425, 429}
@@ -240,3 +244,41 @@ async def test_where_every_write_is_refused_no_turn_is_set_aside(
         await until(lambda: counters.replayed == counters.spilled)
         assert (await calls.texts("t"))[:2] == ["one", "two"]
         await calls.close()
+
+
+# --- connections that were forgotten --------------------------------------------------------
+
+
+class Later(World):
+    """The monotonic clock, some time later."""
+
+    passed = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.passed
+
+
+@colours
+async def test_of_idle_connections_that_were_forgotten_only_one_is_tried_and_for_a_short_time(
+    serve: Serve, colour: str
+) -> None:
+    async with behind_gateway(serve) as (gateway, url):
+        world = Later()
+        make: Any = create_engine if colour == "async" else create_sync_engine
+        engine = make(parse(url), world)
+
+        async def call(work: Any, *args: Any, **options: Any) -> Any:
+            if colour == "async":
+                return await work(*args, **options)
+            return await asyncio.to_thread(work, *args, **options)
+
+        await call(engine.open)
+        await asyncio.gather(*[call(engine.execute, [turn(n, f"op-{n}")]) for n in range(8)])
+        gateway.forget()
+        world.passed = 60.0
+        deadline = world.monotonic() + 6.0
+        (outcome,) = await call(engine.execute, [turn(9, "op-9")], deadline=deadline)
+        assert isinstance(outcome, Applied)
+        assert deadline - world.monotonic() > 2.0, "it took most of the time of the call"
+        assert gateway.ignored == 1
+        await call(engine.close)

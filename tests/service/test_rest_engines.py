@@ -12,7 +12,7 @@ from servers.redis import running
 from servers.service import RunningService
 
 from service.conftest import Served
-from service.test_rest import Api, ask_every_route, begin_all_that_is_adas, shown
+from service.test_rest import EVERYTHING, Api, ask_every_route, begin_all_that_is_adas, shown
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def test_every_route_answers(
     service: RunningService, tmp_path: Path, server: Callable[[Path], Iterator[str]]
 ) -> None:
     with server(tmp_path) as url:  # type: ignore[attr-defined]
-        served = Served(service, url, f"rest-{server.__name__}")
+        served = Served(service, url, f"rest-{server.__name__}", devices=EVERYTHING)
         try:
             begin_all_that_is_adas(served)
             api = Api(served)

@@ -35,6 +35,16 @@ TRANSCRIPTS = {
     "/v1/conversations/{conversation}/items/{item}",
     "/v1/context",
     "/v1/users/{user}/export",
+    *(
+        f"{of}/documents{rest}"
+        for of in ("/v1/users/{user}", "/v1/shared/{shared}")
+        for rest in ("", "/{name}", "/{name}/history", "/{name}/diff")
+    ),
+    "/v1/journals/{journal}/changes",
+    "/v1/workflows/{workflow}",
+    "/v1/workflows/{workflow}/records",
+    "/v1/tasks/{task}",
+    "/v1/effects/{effect}",
 }
 
 
@@ -97,6 +107,7 @@ def test_what_an_operator_does_has_two_entries_and_a_read_one(api: Api) -> None:
     assert [(each.what, each.outcome) for each in entries] == [
         ("thread read", "done"),
         ("thread read", "done"),
+        ("document read", "done"),
         ("document put", "intended"),
         ("document put", "done"),
         ("document put", "intended"),

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import resource
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from msgspec.structs import replace
 
 import stateward
 from service.conftest import Served
 from service.test_serve import Process
 from stateward import sync
+from stateward.ops import Fetch, Fetched
 from stateward.server import service, stream
+from stateward.server.keys import DOCUMENT, key_entity, record_of, storing
 from stateward.world import World
 
 WORLD = World()
@@ -225,3 +230,36 @@ async def test_requests_that_never_come_whole_keep_nobody_waiting(
             for number in range(20):
                 await store.thread("t").append({"n": number})
             assert (await store.thread("t").load()).version == 20
+
+
+def next_event(answer: Any) -> bytes:
+    """The next line of a stream; b"" at its end."""
+    try:
+        line: bytes = answer.fp.readline()
+    except OSError:
+        return b""
+    return line
+
+
+@pytest.mark.parametrize("end", ["revoked", "expired", "narrowed"])
+def test_a_stream_ends_with_its_key(serve: Callable[..., Served], end: str) -> None:
+    served = serve()
+    key = served.key("read", lifetime=2.0 if end == "expired" else None)
+    with sync.open(served.direct, heartbeat=None) as store:
+        store.thread("t").append({"n": 1})
+        read = Fetch(key_entity(key.split(".")[1]), documents=(DOCUMENT,))
+        (fetched,) = store.sections["workflows"].execute([read])
+        assert isinstance(fetched, Fetched)
+        record = record_of(fetched.documents[DOCUMENT].json)
+    path = f"/{served.url.rsplit('/', 1)[1]}/v1/threads/t/changes"
+    with closing(http.client.HTTPConnection("127.0.0.1", served.port, timeout=30)) as connection:
+        connection.request("GET", path, headers={"authorization": f"Bearer {key}"})
+        answer = connection.getresponse()
+        assert next_event(answer)
+        if end != "expired":
+            change: Any = {"revoked": 1.0} if end == "revoked" else {"namespaces": ("other",)}
+            with sync.open(served.direct, heartbeat=None) as store:
+                changed = storing(replace(record, **change), 1, World().new_op())
+                store.sections["workflows"].execute([changed])
+        while line := next_event(answer):
+            assert not line.startswith(b": still"), "it lives longer than its key"

@@ -10,8 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from servers.issuer import AUDIENCE, NAME, Issuer
@@ -19,7 +21,7 @@ from servers.issuer import AUDIENCE, NAME, Issuer
 import stateward
 from service.conftest import Served, Told
 from service.test_door import BODIES, append, execute, refused, thread
-from stateward.ops import Applied, Commit, Fetch, Head, List, NotYours, Restore
+from stateward.ops import Applied, Fetch, List
 from stateward.server import JwtSettings, jwks
 from stateward.server.asker import OWN_NAMESPACE
 from stateward.wire import STORE
@@ -43,7 +45,7 @@ def trusting(whom: Issuer, /, **more: Any) -> JwtSettings:
 
 
 def asked(served: Served, token: str | None) -> Told:
-    return served.ask("GET", STORE, key=token)
+    return served.ask("GET", "/v1/key", key=token)
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "ES256", "EdDSA"])
@@ -152,16 +154,19 @@ def test_only_who_has_a_good_signature_is_told_what_is_wrong(serve: Serve, issue
 
 def test_a_token_permits_what_its_claims_say(serve: Serve, issuer: Issuer) -> None:
     served = serve(jwt=trusting(issuer))
-    (applied,) = execute(served, issuer.token(), append(thread(id="hers"), "ada"))
-    assert isinstance(applied, Applied)
-    bob = issuer.token(sub="bob")
-    assert execute(served, bob, Fetch(thread(id="hers"))) == [NotYours()]
-    refused(served, issuer.token(namespace="other"), Fetch(thread()))
-    refused(served, issuer.token(scope="stateward:read"), append(thread()))
-    restore = Commit(thread(), WORLD.new_op(), (Restore(Head(exists=True)),))
-    refused(served, issuer.token(scope="stateward:admin"), restore)
+    path = f"/v1/threads/{quote('u/ada/hers', safe='')}"
+    body = b'{"messages":[{"role":"user","content":"x"}]}'
+    say = partial(served.ask, "POST", f"{path}/messages", body, content_type="application/json")
+    assert say(key=issuer.token()).status == 201
+    assert served.ask("GET", path, key=issuer.token()).status == 200
+    assert served.ask("GET", path, key=issuer.token(sub="bob")).status == 404
+    assert served.ask("GET", path, key=issuer.token(namespace="other")).status == 404
+    assert say(key=issuer.token(scope="stateward:read")).status == 403
+    assert "one user" in refused(served, issuer.token(), Fetch(thread()))
+    agents = serve(jwt=trusting(issuer, user_claim=""))
+    refused(agents, issuer.token(namespace="other"), Fetch(thread()))
     # Whoever issues tokens may be anybody's: they never make an administrator of all.
-    refused(served, issuer.token(scope="stateward:admin"), List(OWN_NAMESPACE, "api-key"))
+    refused(agents, issuer.token(scope="stateward:admin"), List(OWN_NAMESPACE, "api-key"))
 
 
 def test_claims_may_have_other_names(serve: Serve, issuer: Issuer) -> None:
@@ -176,7 +181,7 @@ def test_claims_may_have_other_names(serve: Serve, issuer: Issuer) -> None:
         assert isinstance(applied, Applied)
     refused(served, token, Fetch(thread("default")))
     assert asked(served, issuer.token()).status == 401
-    whole = serve(jwt=trusting(issuer, namespace="shop", issuer=None))
+    whole = serve(jwt=trusting(issuer, namespace="shop", issuer=None, user_claim=""))
     token = issuer.token(iss=None, namespace="other")
     execute(whole, token, append(thread("shop")))
     refused(whole, token, append(thread("other")))
@@ -185,7 +190,7 @@ def test_claims_may_have_other_names(serve: Serve, issuer: Issuer) -> None:
 async def test_an_agent_whose_token_has_ended_gets_another_and_goes_on(
     serve: Serve, issuer: Issuer
 ) -> None:
-    served = serve(jwt=trusting(issuer, pause_seconds=1.0, refresh_seconds=1.0))
+    served = serve(jwt=trusting(issuer, user_claim="", pause_seconds=1.0, refresh_seconds=1.0))
     current = ["one"]
     async with stateward.open(served.url, credentials=lambda: issuer.token(current[0])) as store:
         await store.thread("t", user="ada").append({"n": 1})

@@ -7,7 +7,7 @@ import sys
 
 from simulation.broken import BROKEN
 from simulation.runner import run
-from simulation.scenarios import FAULTLESS, SCENARIOS
+from simulation.scenarios import SCENARIOS
 from simulation.served import ServedSimulation
 from simulation.simulation import Simulation, Violation
 
@@ -18,7 +18,7 @@ def main() -> int:
         prog="python -m simulation",
         description="Run Stateward's own code under simulated faults, the same for the same seed.",
     )
-    parser.add_argument("scenario", choices=sorted(SCENARIOS | FAULTLESS))
+    parser.add_argument("scenario", choices=sorted(SCENARIOS))
     parser.add_argument("seed", type=int)
     parser.add_argument("--seeds", type=int, default=1, help="run so many seeds from SEED on")
     parser.add_argument("--trace", action="store_true", help="print all that happens")

@@ -11,7 +11,7 @@ from random import Random
 from msgspec import Struct
 
 from simulation.loop import GetsNowhere
-from simulation.scenarios import FAULTLESS, SCENARIOS
+from simulation.scenarios import SCENARIOS
 from simulation.simulation import Simulation, Violation
 from stateward.engines.memory.model import Model
 
@@ -45,7 +45,7 @@ def run(
     cause: Exception | None = None
     with quiet_logs():
         try:
-            simulation.loop.run((SCENARIOS | FAULTLESS)[scenario](simulation))
+            simulation.loop.run(SCENARIOS[scenario](simulation))
         except GetsNowhere as error:
             simulation.violated(str(error))
         except Exception as error:

@@ -14,8 +14,8 @@ from stateward.codec import check_id
 from stateward.engines.registry import looking, parse, refuse_missing
 from stateward.engines.url import is_loopback
 from stateward.errors import InvalidInput
-from stateward.mcp.tool import ToolCaller
-from stateward.server.asker import Asker
+from stateward.mcp.tool import WRITTEN, ToolCaller
+from stateward.server.asker import Asker, DeviceRights
 
 EXAMPLES = """\
 Serves the Model Context Protocol on stdin and stdout, to the client that started it; with --http,
@@ -52,7 +52,16 @@ def run(options: argparse.Namespace) -> int:
     )
     by = who(options)
     scope = "write" if options.write else "read"
-    asker = Asker(by, scope, frozenset({options.namespace}), user)
+    rights, writes = DeviceRights(documents=("*",)), WRITTEN if options.write else ()
+    asker = Asker(
+        by,
+        scope,
+        frozenset({options.namespace}),
+        user,
+        rights=rights,
+        writes=writes,
+        is_credential=False,
+    )
     caller = ToolCaller(
         store, asker, by, options.namespace, write=options.write, operates=user is None
     )

@@ -98,6 +98,8 @@ def run(options: argparse.Namespace) -> int:
                 with opened(url, namespace) as store:
                     store.operations.record(who(options), options.command, LAYOUT, LAYOUT)
     _say(moved, as_json=options.json)
+    if not options.dry_run:
+        _warn_of_spilled(sorted(moved.moves), options.spill)
     return FAILED if moved.undecided else OK
 
 
@@ -159,6 +161,17 @@ def _refuse_missing(name: str, url: EngineURL) -> None:
             f"there is no store of {name!r} at {url.safe}; check the path, or say "
             f"--joining {name}=… if it is new"
         ) from error
+
+
+def _warn_of_spilled(sources: list[str], named: list[str]) -> None:
+    """Warn of turns of moved threads that may wait where nothing looked for them."""
+    for name in sources:
+        if not any(text.startswith(f"{name}=") for text in named):
+            complain(
+                f"turns that {name} spilled were looked for in {default_directory()} only: if it "
+                f"spills elsewhere, run this again with --spill {name}=DIR within a day; no "
+                "replica stores them otherwise"
+            )
 
 
 def _say(moved: Moved, *, as_json: bool) -> None:

@@ -90,6 +90,7 @@ def run(options: argparse.Namespace) -> int:
         body_seconds=settings.body_seconds,
         jwt=settings.jwt,
         rates=settings.limits,
+        devices=settings.devices,
     )
     tls = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
     with listening_on(settings.host, settings.port) as listening:

@@ -6,6 +6,8 @@ import argparse
 import json
 import webbrowser
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkstemp
 from threading import Thread
 
 import stateward
@@ -44,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
     refuse_missing(url)
     store = stateward.open(looking(url).text, spill=False, heartbeat=None)
     application = app(store)
+    pages: list[str] = []
     key = application.lend_key("admin")
 
     def begun(port: int) -> None:
@@ -54,7 +57,24 @@ def run(options: argparse.Namespace) -> int:
             print(f"{url.safe}: {address}\nCtrl-C ends it.", flush=True)
         if not options.no_open:
             # In a thread: a browser of the terminal must not block the dashboard's server.
-            Thread(target=webbrowser.open, args=(address,), daemon=True).start()
+            pages.append(leading_to(address))
+            page = Path(pages[0]).as_uri()
+            Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
-    with listening_on(HOST, options.port) as listening:
-        return serve(application, listening, begun)
+    try:
+        with listening_on(HOST, options.port) as listening:
+            return serve(application, listening, begun)
+    finally:
+        for page in pages:
+            Path(page).unlink(missing_ok=True)
+
+
+def leading_to(address: str) -> str:
+    """Return the path of a page that only this user can read, and that leads to the address.
+
+    Other users of the machine see the command line of the browser, and so no key may be in it.
+    """
+    number, path = mkstemp(suffix=".html", prefix="stateward-")  # readable by its owner alone
+    with open(number, "w", encoding="utf-8") as page:
+        page.write(f'<!doctype html><meta http-equiv="refresh" content="0;url={address}">')
+    return path

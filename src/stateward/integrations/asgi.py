@@ -204,8 +204,8 @@ class StoreMiddleware:
 async def _answers(store: AnyStore) -> bool:
     """Return whether the store answers a health check."""
     if isinstance(store, stateward.Store):
-        return (await store.health()).ok
-    return (await asyncio.to_thread(store.health)).ok
+        return (await store.health()).answers
+    return (await asyncio.to_thread(store.health)).answers
 
 
 async def _respond(

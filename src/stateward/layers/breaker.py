@@ -82,7 +82,7 @@ class Breaker:
         logger.warning("breaker_opened", extra={"failures": self.failures, "of": self._what})
 
     def refused(self, now: float) -> None:
-        """The request itself was refused, which says nothing of the store: another call may ask."""
+        """Let another call ask: the request was refused, which says nothing of the store."""
         with self._lock:
             self._probing_until = min(self._probing_until, now)
             self._next_probe = min(self._next_probe, now)

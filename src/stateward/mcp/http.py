@@ -10,6 +10,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from stateward.mcp.server import mcp_server
 from stateward.mcp.tool import ToolCaller
+from stateward.server.door import is_forwarded
 from stateward.store import Store
 
 Message = MutableMapping[str, Any]
@@ -55,6 +56,9 @@ class McpApplication:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._live_along(receive, send)
+        elif scope["type"] == "http" and is_forwarded(scope):
+            await send({"type": "http.response.start", "status": 403, "headers": []})
+            await send({"type": "http.response.body", "body": b"this is for this machine alone"})
         elif scope["type"] == "http" and scope["path"] == PATH:
             await answer_request(self._caller, scope, receive, send, OF_THIS_MACHINE)
         elif scope["type"] == "http":

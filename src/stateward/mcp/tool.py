@@ -8,13 +8,14 @@ from typing import Any, NamedTuple, TypeVar
 from msgspec import Struct
 
 from stateward.errors import InvalidInput, NotPermitted
-from stateward.kinds import THREAD
+from stateward.kinds import QUESTION, THREAD, USER, WORKFLOW
 from stateward.owner import UNSAID, Whose
 from stateward.server.asker import Asker
 from stateward.server.rest import store_for
 from stateward.server.route import RouteDeed
 from stateward.store import Store
 
+WRITTEN = (USER, QUESTION, WORKFLOW)  # the kinds that tools write
 READ_THREAD = RouteDeed("thread read", THREAD, "thread", reads=True)
 
 

@@ -144,8 +144,17 @@ class HealthAnswer(Struct, frozen=True):
 
 
 async def health(call: ToolCall) -> HealthAnswer:
-    it = await call.store.health()
+    it, asker = await call.store.health(), call.caller.asker
+    is_tenants = asker.is_credential and asker.namespaces is not None
     return HealthAnswer(
-        *(it.ok, it.engine, it.version, it.durability, it.bytes, it.latency, it.breaker),
+        *(
+            it.ok,
+            it.engine,
+            it.version,
+            it.durability,
+            None if is_tenants else it.bytes,
+            it.latency,
+            it.breaker,
+        ),
         list(it.alarms),
     )

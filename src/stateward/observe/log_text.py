@@ -36,6 +36,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "a spilled turn of {who} was not stored",
         "erased: this is intended. expired: the turn is lost. refused: it is set aside{aside}",
     ),
+    "connection_in_plain_text": (
+        "{store} is on another machine and is reached without TLS: who is on the network between "
+        "can read and change all state",
+        "Use {remedy}",
+    ),
     "store_not_reached": (
         "the store was not reached; starting without it",
         "Appends are spilled and reads fail until it answers. Start the store, or fix its URL",
@@ -56,6 +61,14 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "token_keys_unavailable": (
         "the keys for verifying tokens cannot be fetched from {source} ({error})",
         "The previous keys stay valid, and it is retried. Fix the address, or the network",
+    ),
+    "request_refused": (
+        "a request was refused with {answer} ({method} {path}, key {key}, from {address})",
+        "If that goes on, somebody may be trying keys, or a program has the wrong one",
+    ),
+    "ended_key_used": (
+        "the key {key} was used, and is no longer in force",
+        "Find the program that still has it; if nobody knows it, the key has leaked",
     ),
     "breaker_opened": (
         "the store has failed {failures} times in a row: {of} now fail immediately",

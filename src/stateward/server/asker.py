@@ -3,53 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.bounds import check_op
+from stateward.codec import shown
 from stateward.errors import NotPermitted
-from stateward.kinds import (
-    AGENT_FRAMEWORK_RUN,
-    AUDIT,
-    BLOB,
-    EFFECT,
-    FORK,
-    HEARTBEAT,
-    JOURNAL,
-    LANGGRAPH_ITEM,
-    LANGGRAPH_THREAD,
-    OPERATIONS,
-    QUESTION,
-    SUMMARY,
-    TASK,
-    THREAD,
-    TURN,
-    USER,
-    WORKFLOW,
-)
+from stateward.kinds import AUDIT, KINDS, OPERATIONS, QUESTION, USER, ids_of
+from stateward.layers.layer import Execute
 from stateward.ops import (
     Commit,
+    Delete,
     Drop,
     Entity,
     Fetch,
+    Fetched,
     List,
     NotYours,
     Op,
     Outcome,
+    Put,
     Restore,
     SetHead,
     Sweep,
 )
 
 SCOPES = ("read", "write", "operate", "admin")  # each permits what those before it do
-# What a key of one user may write: nothing by whose name others could be kept out.
-PERSONAL = frozenset(
-    {
-        *(THREAD, USER, WORKFLOW, TASK, JOURNAL, BLOB, LANGGRAPH_THREAD, LANGGRAPH_ITEM),
-        *(AGENT_FRAMEWORK_RUN, EFFECT, TURN, SUMMARY, FORK, HEARTBEAT),
-    }
-)
 OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own
 
 
@@ -58,6 +39,23 @@ class Rate(Struct, frozen=True):
 
     per_second: float
     burst: int  # in one moment, after a pause
+
+
+class DeviceRights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The rights of keys and tokens of one user, beyond their own conversations. "*": any name."""
+
+    documents: tuple[str, ...] = ()  # of the user, that they may write
+    starts: tuple[str, ...] = ()  # kinds of workflows
+    signals: tuple[str, ...] = ()  # names of signals to their workflows
+
+    def require(self, what: Literal["documents", "starts", "signals"], name: str) -> None:
+        """Refuse a name that the setting does not list."""
+        listed = getattr(self, what)
+        if name not in listed and "*" not in listed:
+            raise NotPermitted(
+                f"this key is for one user, and the service's setting devices.{what} does not "
+                f"list {shown(name)}"
+            )
 
 
 class Asker(Struct, frozen=True):
@@ -70,6 +68,11 @@ class Asker(Struct, frozen=True):
     by_token: bool = False
     rate: Rate | None = None  # None: the service's own
     expires: float | None = None  # by the service's clock; None: not by itself
+    # Of a key of one user, by the request:
+    rights: DeviceRights = DeviceRights()
+    writes: tuple[str, ...] = ()  # kinds
+    is_credential: bool = True  # False: whoever is on this machine, without a key
+    names_for_it: bool = False  # the service itself names what the request creates
 
     @property
     def who(self) -> str:
@@ -101,11 +104,15 @@ class Asker(Struct, frozen=True):
         """
         check_op(op)
         if self.is_unlimited:
+            if isinstance(op, Commit) and self.is_credential:
+                self._check_writes(op)
             return op
         if isinstance(op, Sweep):
             # Of whatever namespace: it removes nothing that anybody could still read, and an
             # erasure ends with it.
             self.require("write")
+            if self.user is not None:
+                raise NotPermitted("this key is for one user, and a sweep is for the whole store")
             return op
         if isinstance(op, List):
             self.enter(op.namespace)
@@ -123,23 +130,29 @@ class Asker(Struct, frozen=True):
 
     def _check_writes(self, op: Commit) -> None:
         kind = op.entity.kind
-        self.require("operate" if kind in (OPERATIONS, AUDIT) else "write")
+        if kind == OPERATIONS:
+            raise NotPermitted("the operations log is written by the service alone")
+        self.require("operate" if kind == AUDIT else "write")
+        if self.user is None:
+            if any(isinstance(write, Restore) for write in op.writes):
+                self.require("operate")
+            return
         # To take a question of their own back, which an answer does, but never to ask one.
-        withdraws = kind == QUESTION and op.writes == (Drop(),)
-        if self.user is not None and kind not in PERSONAL and not withdraws:
+        asks = kind == QUESTION and op.writes != (Drop(),)
+        if kind not in self.writes or asks:
             raise NotPermitted(
-                f"this key is for one user, and a {kind} does not belong to one user"
+                f"this key is for one user, and writes no {kind} by this request: an agent, with a "
+                "key for all users, does it for them"
             )
         for write in op.writes:
             if isinstance(write, Restore):
-                self.require("operate")
-                if self.user is not None:
-                    raise NotPermitted(
-                        "this key is for one user, and a restore sets what the store itself decides"
-                    )
-            gives = isinstance(write, SetHead) and write.owner not in (None, self.user)
-            if gives and self.user is not None:
+                raise NotPermitted(
+                    "this key is for one user, and a restore sets what the store itself decides"
+                )
+            if isinstance(write, SetHead) and write.owner not in (None, self.user):
                 raise NotPermitted("this key is for one user: it cannot give to another")
+            if kind == USER and isinstance(write, Put | Delete):
+                self.rights.require("documents", write.name)
 
     def _theirs(self, op: Commit | Fetch) -> Op | NotYours:
         if op.entity.kind == USER and op.entity.id != self.user:
@@ -161,8 +174,62 @@ class Asker(Struct, frozen=True):
             self.enter(entity.namespace)
         return [] if self.user is None else [Fetch(each, self.user) for each in entities]
 
+    def is_named_by_others(self, entity: Entity) -> bool:
+        """Return whether another user, or an agent, could have chosen or still choose the id.
 
-def merged(asked: Sequence[Op | NotYours], outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """The outcomes of what was asked of the store, with those that were answered unasked."""
-    answered = iter(outcomes)
-    return [each if isinstance(each, NotYours) else next(answered) for each in asked]
+        What a key of one user then finds absent is answered like what belongs to others: neither
+        does it learn which ids exist, nor can it take one.
+        """
+        if self.user is None or self.names_for_it or entity.kind == USER:
+            return False
+        kind = KINDS.get(entity.kind)
+        is_internal = kind is not None and kind.internal
+        return not is_internal and not entity.id.startswith(ids_of(self.user))
+
+
+async def executed(
+    asker: Asker, ops: Sequence[Op], execute: Execute, deadline: float | None = None
+) -> list[Outcome]:
+    """Execute what the asker may ask, and answer the rest unasked."""
+    asked = [asker.permitted(op) for op in ops]
+    if asker.user is not None:
+        asked = await _of_existing(asker, asked, execute, deadline)
+    permitted = [op for op in asked if not isinstance(op, NotYours)]
+    answered = iter(await execute(permitted, deadline) if permitted else ())
+    outcomes = [each if isinstance(each, NotYours) else next(answered) for each in asked]
+    if asker.user is None:
+        return outcomes
+    return [
+        NotYours()
+        if isinstance(outcome, Fetched)
+        and not outcome.head.exists
+        and isinstance(op, Fetch)
+        and asker.is_named_by_others(op.entity)
+        else outcome
+        for op, outcome in zip(ops, outcomes, strict=True)
+    ]
+
+
+async def _of_existing(
+    asker: Asker, asked: list[Op | NotYours], execute: Execute, deadline: float | None
+) -> list[Op | NotYours]:
+    """Return the operations without commits that would create what others may name."""
+    named = {
+        op.entity: Fetch(op.entity, asker.user)
+        for op in asked
+        if isinstance(op, Commit) and asker.is_named_by_others(op.entity)
+    }
+    if not named:
+        return asked
+    outcomes = await execute(list(named.values()), deadline)
+    there = {
+        entity
+        for entity, outcome in zip(named, outcomes, strict=True)
+        if isinstance(outcome, Fetched) and outcome.head.exists
+    }
+    return [
+        NotYours()
+        if isinstance(op, Commit) and op.entity in named and op.entity not in there
+        else op
+        for op in asked
+    ]

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from hmac import compare_digest
 
 import msgspec
 from msgspec import Struct
 
-from stateward.errors import InvalidInput
+from stateward.errors import InvalidInput, StatewardError
 from stateward.kinds import API_KEY
 from stateward.layers.stack import Stack
-from stateward.ops import Commit, DocumentAt, Entity, Fetch, Fetched, List, Listed, Put
+from stateward.ops import Commit, DocumentAt, Entity, Fetch, Fetched, List, Listed, Put, Value
 from stateward.server.asker import OWN_NAMESPACE, SCOPES, Asker
 from stateward.server.rates import rate_of
 from stateward.world import World
 
-DOCUMENT = "key"
+DOCUMENT, USED = "key", "used"
 BEGIN = "sw."  # of every key
-REMEMBERED_SECONDS = 5.0  # that a key is not looked up again: a revoked one lives so much longer
+REMEMBERED_SECONDS = 4.0  # that a key is not looked up again: a revoked one lives so much longer
+ENDED_SECONDS = 60.0  # between two lines about a key that has ended
+USED_SECONDS = 3600.0  # between two notes in the store that a key is used
 MOST_REMEMBERED = 10_000
 LONGEST = 200  # characters: what is longer is no key
+
+logger = logging.getLogger("stateward.security")
 
 
 class KeyRecord(Struct, frozen=True, omit_defaults=True):
@@ -103,11 +109,17 @@ def storing(record: KeyRecord, version: int, op: str) -> Commit:
 
 def page_of_keys(after: str | None) -> List:
     """Return the operation that lists a page of all keys."""
-    return List(OWN_NAMESPACE, API_KEY, documents=(DOCUMENT,), after=after)
+    return List(OWN_NAMESPACE, API_KEY, documents=(DOCUMENT, USED), after=after)
 
 
 def records_of(listed: Listed) -> list[KeyRecord]:
     return [record_of(found.documents[DOCUMENT].json) for found in listed.entities]
+
+
+def used_of(documents: Mapping[str, Value]) -> float | None:
+    """Return when a key was last used, to the hour."""
+    value = documents.get(USED)
+    return None if value is None else msgspec.json.decode(value.json, type=float)
 
 
 def record_of(text: str) -> KeyRecord:
@@ -121,6 +133,8 @@ class Keys:
         self._stack = stack
         self._world = world
         self._found: OrderedDict[str, tuple[float, KeyRecord | None]] = OrderedDict()
+        self._used: dict[str, float] = {}  # when that was stored
+        self._ended: dict[str, float] = {}  # when that was logged
         self._lent: dict[str, KeyRecord] = {}
 
     async def asker(self, secret: str) -> Asker | None:
@@ -129,9 +143,41 @@ class Keys:
         if len(parts) != 3 or parts[0] != "sw" or not parts[1]:
             return None
         record = await self._record(parts[1])
-        if record is None or not record.is_good(secret, self._world.now()):
+        if record is None or not compare_digest(record.digest, digest_of_key(secret)):
             return None
+        if not record.is_good(secret, self._world.now()):
+            self._note_end(record)
+            return None
+        await self._note_use(record.id)
         return record.asker
+
+    def knows(self, id: str) -> bool:
+        """Return whether there is such a key, as far as it was looked up lately."""
+        _, record = self._found.get(id, (0.0, None))
+        return record is not None or id in self._lent
+
+    def _note_end(self, record: KeyRecord) -> None:
+        """Log that a key is used that has ended, once in a while."""
+        now = self._world.monotonic()
+        if now - self._ended.get(record.id, float("-inf")) >= ENDED_SECONDS:
+            self._ended[record.id] = now
+            why = "expired" if record.revoked is None else "revoked"
+            logger.warning("ended_key_used", extra={"key": record.id, "of": record.id, "why": why})
+
+    async def _note_use(self, id: str) -> None:
+        """Remember in the store, about once an hour, that the key is used."""
+        now = self._world.now()
+        if id in self._lent or now - self._used.get(id, 0.0) < USED_SECONDS:
+            return
+        self._used[id] = now
+        put = Put(USED, msgspec.json.encode(now).decode())
+        with suppress(StatewardError):  # the request itself is answered all the same
+            await self._stack.execute([Commit(key_entity(id), self._world.new_op(), (put,))])
+
+    @property
+    def lends(self) -> bool:
+        """Return whether there is a key that ends with this process."""
+        return bool(self._lent)
 
     def lend(self, record: KeyRecord) -> None:
         """Know a key that is in no store, and ends with this process."""
@@ -144,9 +190,12 @@ class Keys:
         looked_up, record = self._found.get(id, (-REMEMBERED_SECONDS, None))
         if now - looked_up < REMEMBERED_SECONDS:
             return record
-        outcome = (await self._stack.execute([Fetch(key_entity(id), documents=(DOCUMENT,))]))[0]
+        read = Fetch(key_entity(id), documents=(DOCUMENT, USED))
+        outcome = (await self._stack.execute([read]))[0]
         value = outcome.documents.get(DOCUMENT) if isinstance(outcome, Fetched) else None
         record = None if value is None else record_of(value.json)
+        if record is not None and isinstance(outcome, Fetched):
+            self._used[id] = max(self._used.get(id, 0.0), used_of(outcome.documents) or 0.0)
         self._found[id] = now, record
         self._found.move_to_end(id)
         if len(self._found) > MOST_REMEMBERED:

@@ -97,7 +97,9 @@ class Refusal(Exception):
 
 def problem_of(error: Exception, *, for_user: bool = False) -> tuple[int, bytes, Mapping[str, str]]:
     """The status, the document and more headers. A user is not told what others have."""
-    if for_user and isinstance(error, NotYoursError):
+    if for_user and (
+        isinstance(error, NotYoursError) or (isinstance(error, Refusal) and error.status == 404)
+    ):
         error = Refusal(404, "there is nothing of that name that is yours")
     if isinstance(error, Refusal):
         problem = Problem(title=TITLES[error.status], status=error.status, detail=str(error))

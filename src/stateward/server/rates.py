@@ -79,6 +79,17 @@ class Rates:
         if len(buckets) > MOST_BUCKETS:
             buckets.popitem(last=False)
 
+    def spend(self, asker: Asker, more: int) -> None:
+        """Count a batch as its operations. Those beyond the bucket are owed: later requests wait.
+
+        A key of one user owes nothing: raises a refusal for more than it may ask now.
+        """
+        if more > 0 and asker.who in self._buckets:
+            full, at = self._buckets[asker.who]
+            if asker.user is not None and more > full:
+                raise _too_many(f"{more + 1:,} operations are more requests than allowed now", 1)
+            self._buckets[asker.who] = full - more, at
+
     @contextmanager
     def stream(self, asker: Asker) -> Iterator[None]:
         """While a stream of theirs is open. Raises a refusal if they have too many."""

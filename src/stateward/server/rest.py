@@ -11,10 +11,10 @@ from msgspec import Meta, Struct
 
 from stateward.errors import InvalidInput, NotPermitted, Reset, Truncated
 from stateward.layers.layer import Execute
-from stateward.ops import NotYours, Op, Outcome
+from stateward.ops import Op, Outcome
 from stateward.owner import UNSAID, Whose
 from stateward.records import Cursor
-from stateward.server.asker import Asker, merged
+from stateward.server.asker import Asker, executed
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.reply import Reply
 from stateward.server.route import MATCH, NONE_MATCH, RestCall, RestRoute
@@ -65,10 +65,7 @@ def store_for(asker: Asker, store: Store, namespace: str) -> Store:
 def _guard(scope: Scope, asker: Asker) -> None:
     def around(execute: Execute) -> Execute:
         async def checked(ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
-            permitted = [asker.permitted(op) for op in ops]
-            asked: list[Op] = [op for op in permitted if not isinstance(op, NotYours)]
-            outcomes = await execute(asked, deadline) if asked else []
-            return merged(permitted, outcomes)
+            return await executed(asker, ops, execute, deadline)
 
         return checked
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from stateward.codec import check_key, encode
+from stateward.kinds import THREAD
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import Applied, Check, Conflict, Duplicate, Entry, Fetched, Log, LogAt
 from stateward.server.openai_items import ItemPlace, ToldItem, checked_items, place_of, told_items
@@ -82,6 +83,7 @@ CONVERSATION_ITEMS = Routes()
     IncludeQuery,
     ItemsBody,
     headers=(KEY, RETRIES),
+    writes=(THREAD,),
 )
 async def _add(call: RestCall) -> Reply:
     """Add items to a conversation, all or none."""
@@ -238,6 +240,7 @@ async def _retrieve_item(call: RestCall) -> Reply:
     ConversationShown,
     Whom,
     headers=(RETRIES,),
+    writes=(THREAD,),
 )
 async def _delete_item(call: RestCall) -> Reply:
     """Remove an item from a conversation."""

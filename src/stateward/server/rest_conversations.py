@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from stateward.codec import check_key, encode, encode_document
 from stateward.errors import KeyReusedError
+from stateward.kinds import THREAD
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
     Absent,
@@ -107,7 +108,14 @@ CONVERSATIONS = Routes()
 
 
 @CONVERSATIONS.route(
-    "POST /v1/conversations", "write", ConversationShown, Whom, ConversationBody, headers=(KEY,)
+    "POST /v1/conversations",
+    "write",
+    ConversationShown,
+    Whom,
+    ConversationBody,
+    headers=(KEY,),
+    writes=(THREAD,),
+    names_new=True,
 )
 async def _create(call: RestCall) -> Reply:
     """Create a conversation, as OpenAI's clients do."""
@@ -160,7 +168,12 @@ async def _retrieve(call: RestCall) -> Reply:
 
 @CONVERSATIONS.logged("thread describe", name="conversation")
 @CONVERSATIONS.route(
-    "POST /v1/conversations/{conversation}", "write", ConversationShown, Whom, MetadataBody
+    "POST /v1/conversations/{conversation}",
+    "write",
+    ConversationShown,
+    Whom,
+    MetadataBody,
+    writes=(THREAD,),
 )
 async def _update(call: RestCall) -> Reply:
     """Replace the metadata of a conversation."""
@@ -187,6 +200,7 @@ async def _update(call: RestCall) -> Reply:
     ConversationDeleted,
     Whom,
     headers=(RETRIES,),
+    writes=(THREAD,),
 )
 async def _delete(call: RestCall) -> Reply:
     """Remove a conversation with its items."""

@@ -25,6 +25,7 @@ from stateward.server.route import (
     RestCall,
     RestRoute,
     RouteDeed,
+    RouteOptions,
 )
 from stateward.state.documents import DocumentHandle
 from stateward.state.handle import Handle
@@ -294,20 +295,26 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
     put, patch = (RouteDeed(f"document {verb}", kind, kind) for verb in ("put", "patch"))
     delete = RouteDeed("document delete", kind, kind, ("forget",), makes_room=True)
     undo = RouteDeed("document undo", kind, kind, ("to", "at"))
+    read = RouteDeed("document read", kind, kind, reads=True)
+    rights: RouteOptions = {"writes": (USER,)} if kind == USER else {"one_users": False}
     return (
         RestRoute(
-            *("GET", under, "read", _list, f"List {what} by name"), Page[NamedDocument], of.names
+            *("GET", under, "read", _list, f"List {what} by name"),
+            *(Page[NamedDocument], of.names),
+            deed=read,
         ),
         RestRoute(
             *("GET", one, "read", _get, f"Get {one_of}, now or at an earlier time"),
             *(value, of.get),
             headers=(NONE_MATCH,),
+            deed=read,
         ),
         RestRoute(
             *("PUT", one, "write", _put, f"Replace or create {one_of}"),
             *(value, of.whom, value),
             headers=match,
             deed=put,
+            **rights,
         ),
         RestRoute(
             *("PATCH", one, "write", _patch, f"Apply a JSON merge patch to {one_of}"),
@@ -315,6 +322,7 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             headers=match,
             takes=MERGE_PATCH,
             deed=patch,
+            **rights,
         ),
         RestRoute(
             *("DELETE", one, "write", _delete, f"Remove {one_of}"),
@@ -322,20 +330,24 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             status=204,
             headers=match,
             deed=delete,
+            **rights,
         ),
         RestRoute(
             *("GET", f"{one}/history", "read", _history, f"List the versions of {one_of}"),
             *(versions, of.history),
+            deed=read,
         ),
         RestRoute(
             *("GET", f"{one}/diff", "read", _diff, f"Compare two versions of {one_of}"),
             *(DocumentDiff, of.diff),
+            deed=read,
         ),
         RestRoute(
             *("POST", f"{one}/undo", "write", _undo, f"Restore an earlier version of {one_of}"),
             *(value, of.whom, UndoBody),
             empty=(204,),
             deed=undo,
+            **rights,
         ),
     )
 

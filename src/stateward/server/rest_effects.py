@@ -52,6 +52,7 @@ async def _effects(call: RestCall) -> Reply:
     return await page(call, query.limit, listing, lambda info: info.cursor)
 
 
+@EFFECTS.logged("effect read", reads=True)
 @EFFECTS.route("GET /v1/effects/{effect}", "read", EffectInfo)
 async def _effect(call: RestCall) -> Reply:
     """Get an effect."""
@@ -62,7 +63,9 @@ async def _effect(call: RestCall) -> Reply:
 
 
 @EFFECTS.logged("effect resolve", "decision")
-@EFFECTS.route("POST /v1/effects/{effect}/resolve", "operate", EffectInfo, body=ResolveBody)
+@EFFECTS.route(
+    "POST /v1/effects/{effect}/resolve", "operate", EffectInfo, body=ResolveBody, one_users=False
+)
 async def _resolve(call: RestCall) -> Reply:
     """Record the outcome of an effect that is unknown or failed."""
     body: ResolveBody = call.body

@@ -40,6 +40,7 @@ JOURNALS = Routes()
     EventsBody,
     status=201,
     headers=(KEY, MATCH, NONE_MATCH),
+    one_users=False,
 )
 async def _publish(call: RestCall) -> Reply:
     """Publish events, all or none."""
@@ -49,6 +50,7 @@ async def _publish(call: RestCall) -> Reply:
     return await appended(journal.handle, journal.append(*body.events, key=key, expect=expect))
 
 
+@JOURNALS.logged("journal read", reads=True)
 @JOURNALS.route(
     "GET /v1/journals/{journal}/changes",
     "read",
@@ -63,7 +65,7 @@ async def _journal_changes(call: RestCall) -> Reply:
 
 
 @JOURNALS.logged("journal delete", makes_room=True)
-@JOURNALS.route("DELETE /v1/journals/{journal}", "write", None, Whom)
+@JOURNALS.route("DELETE /v1/journals/{journal}", "write", None, Whom, one_users=False)
 async def _delete_journal(call: RestCall) -> Reply:
     """Remove a journal."""
     await _journal(call).delete()

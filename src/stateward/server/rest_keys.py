@@ -23,6 +23,7 @@ from stateward.server.keys import (
     record_of,
     records_of,
     storing,
+    used_of,
 )
 from stateward.server.reply import Reply
 from stateward.server.rest import Limit, Page, answer, linked, missing
@@ -63,6 +64,7 @@ class KeyShown(Struct, frozen=True):
     note: str
     rate: float | None
     burst: int | None
+    last_used_at: datetime | None = None  # to the hour
 
 
 class OwnKey(Struct, frozen=True):
@@ -117,7 +119,12 @@ async def _list(call: RestCall) -> Reply:
     op = replace(page_of_keys(query.after), limit=query.limit)
     listed = (await call.store.sections["workflows"].execute((op,)))[0]
     assert isinstance(listed, Listed)
-    shown = [_shown(record) for record in records_of(listed)]
+    shown = [
+        replace(_shown(record), last_used_at=None if used is None else moment(used))
+        for record, used in zip(
+            records_of(listed), (used_of(each.documents) for each in listed.entities), strict=True
+        )
+    ]
     return answer(Page(shown, listed.next), headers=linked(call, listed.next))
 
 

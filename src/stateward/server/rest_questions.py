@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from stateward.errors import NotYoursError
+from stateward.kinds import QUESTION, WORKFLOW
 from stateward.records import OpenQuestion
 from stateward.server.reply import Reply
 from stateward.server.rest import ChangeMade, Limit, Page, ValueBody, answer, page, whose
@@ -39,11 +41,20 @@ async def _waiting(call: RestCall) -> Reply:
 
 
 @QUESTIONS.logged("question answer")
-@QUESTIONS.route("POST /v1/waiting/{question}/answer", "write", ChangeMade, body=ValueBody)
+@QUESTIONS.route(
+    "POST /v1/waiting/{question}/answer",
+    "write",
+    ChangeMade,
+    body=ValueBody,
+    writes=(WORKFLOW, QUESTION),
+)
 async def _answer(call: RestCall) -> Reply:
     """Answer a question; the first answer counts."""
     body: ValueBody = call.body
     scope, id = call.store.sections["workflows"], call.path["question"]
     # A user's key passes the same checks as ever: the question and its workflow are theirs.
-    counts = await answer_question(scope, id, body.value, by=call.asker.user)
+    try:
+        counts = await answer_question(scope, id, body.value, by=call.asker.user)
+    except NotYoursError:
+        counts = False  # as if it were not there
     return answer(ChangeMade(counts))

@@ -40,6 +40,7 @@ async def _tasks(call: RestCall) -> Reply:
     return await page(call, query.limit, listing, lambda info: info.cursor)
 
 
+@TASKS.logged("task read", reads=True)
 @TASKS.route("GET /v1/tasks/{task}", "read", TaskInfo, Whom)
 async def _task_shown(call: RestCall) -> Reply:
     """Get a task."""
@@ -58,7 +59,7 @@ def _task_of(call: RestCall) -> Task:
 
 
 @TASKS.logged("task retry")
-@TASKS.route("POST /v1/tasks/{task}/retry", "operate", TaskInfo, Whom)
+@TASKS.route("POST /v1/tasks/{task}/retry", "operate", TaskInfo, Whom, one_users=False)
 async def _retry_task(call: RestCall) -> Reply:
     """Run a failed or cancelled task again."""
     try:
@@ -69,7 +70,7 @@ async def _retry_task(call: RestCall) -> Reply:
 
 
 @TASKS.logged("task cancel")
-@TASKS.route("POST /v1/tasks/{task}/cancel", "operate", TaskInfo, Whom, ReasonBody)
+@TASKS.route("POST /v1/tasks/{task}/cancel", "operate", TaskInfo, Whom, ReasonBody, one_users=False)
 async def _cancel_task(call: RestCall) -> Reply:
     """Cancel a task; if it is running, discard its result."""
     try:

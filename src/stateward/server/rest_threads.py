@@ -11,6 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from stateward.errors import StateConflictError
+from stateward.kinds import FORK, THREAD
 from stateward.records import Appended, Change, Cursor, ThreadInfo
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
@@ -217,6 +218,7 @@ async def _load(call: RestCall) -> Reply:
     AppendBody,
     status=201,
     headers=(KEY, MATCH, NONE_MATCH),
+    writes=(THREAD,),
 )
 async def _append(call: RestCall) -> Reply:
     """Append messages, all or none."""
@@ -243,7 +245,7 @@ async def appended(handle: Handle, appending: Coroutine[Any, Any, Appended]) -> 
 
 
 @THREADS.logged("thread delete", makes_room=True)
-@THREADS.route("DELETE /v1/threads/{thread}", "write", None, Whom)
+@THREADS.route("DELETE /v1/threads/{thread}", "write", None, Whom, writes=(THREAD,))
 async def _delete(call: RestCall) -> Reply:
     """Remove a conversation."""
     await _thread(call).delete()
@@ -251,7 +253,15 @@ async def _delete(call: RestCall) -> Reply:
 
 
 @THREADS.logged("thread fork", "to", "at")
-@THREADS.route("POST /v1/threads/{thread}/fork", "write", ForkAnswer, Whom, ForkBody, status=201)
+@THREADS.route(
+    "POST /v1/threads/{thread}/fork",
+    "write",
+    ForkAnswer,
+    Whom,
+    ForkBody,
+    status=201,
+    writes=(THREAD, FORK),
+)
 async def _fork(call: RestCall) -> Reply:
     """Fork a conversation: start another one with its messages."""
     body: ForkBody = call.body

@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.errors import InvalidInput
+from stateward.kinds import THREAD
 from stateward.ops import Found, Log
 from stateward.records import Branch, Late, Origin, Shaper, Summary, ThreadInfo
 from stateward.repeats import find_repeats
@@ -178,7 +179,9 @@ async def _refuse_missing(call: RestCall) -> None:
 
 
 @TRANSCRIPTS.logged("thread describe")
-@TRANSCRIPTS.route("POST /v1/threads/{thread}/describe", "write", None, Whom, DescribeBody)
+@TRANSCRIPTS.route(
+    "POST /v1/threads/{thread}/describe", "write", None, Whom, DescribeBody, writes=(THREAD,)
+)
 async def _describe(call: RestCall) -> Reply:
     """Set a conversation's title and labels."""
     body: DescribeBody = call.body
@@ -188,7 +191,7 @@ async def _describe(call: RestCall) -> Reply:
 
 
 @TRANSCRIPTS.logged("thread archive")
-@TRANSCRIPTS.route("POST /v1/threads/{thread}/archive", "write", None, Whom)
+@TRANSCRIPTS.route("POST /v1/threads/{thread}/archive", "write", None, Whom, writes=(THREAD,))
 async def _archive(call: RestCall) -> Reply:
     """Archive a conversation: keep it, but leave it out of lists."""
     await _refuse_missing(call)
@@ -197,7 +200,7 @@ async def _archive(call: RestCall) -> Reply:
 
 
 @TRANSCRIPTS.logged("thread unarchive")
-@TRANSCRIPTS.route("POST /v1/threads/{thread}/unarchive", "write", None, Whom)
+@TRANSCRIPTS.route("POST /v1/threads/{thread}/unarchive", "write", None, Whom, writes=(THREAD,))
 async def _unarchive(call: RestCall) -> Reply:
     """Unarchive a conversation: show it in lists again."""
     await _refuse_missing(call)

@@ -7,7 +7,7 @@ from typing import Any, Literal, NoReturn
 
 from msgspec import Struct
 
-from stateward.errors import InvalidInput
+from stateward.errors import InvalidInput, NotPermitted
 from stateward.kinds import WORKFLOW
 from stateward.ops import Log
 from stateward.owner import owner_of
@@ -103,6 +103,7 @@ async def _workflows(call: RestCall) -> Reply:
     return await page(call, query.limit, listing, lambda info: info.cursor)
 
 
+@WORKFLOWS.logged("workflow read", reads=True)
 @WORKFLOWS.route("GET /v1/workflows/{workflow}", "read", WorkflowInfo, Whom)
 async def _workflow_shown(call: RestCall) -> Reply:
     """Get a workflow."""
@@ -112,6 +113,7 @@ async def _workflow_shown(call: RestCall) -> Reply:
     return answer(info)
 
 
+@WORKFLOWS.logged("workflow read", reads=True)
 @WORKFLOWS.route("GET /v1/workflows/{workflow}/records", "read", Page[WorkflowRecord], RecordsQuery)
 async def _records(call: RestCall) -> Reply:
     """List a workflow's records: steps with their results, signals, waits."""
@@ -137,11 +139,19 @@ async def _delete(call: RestCall) -> Reply:
 
 
 @WORKFLOWS.route(
-    "POST /v1/workflows/{workflow}/start", "write", ChangeMade, Whom, StartBody, status=201
+    "POST /v1/workflows/{workflow}/start",
+    "write",
+    ChangeMade,
+    Whom,
+    StartBody,
+    status=201,
+    writes=(WORKFLOW,),
 )
 async def _start(call: RestCall) -> Reply:
     """Start a workflow, for a worker to drive."""
     body: StartBody = call.body
+    if call.asker.user is not None:
+        call.asker.rights.require("starts", body.kind)
     begun = await _workflow(call, kind=body.kind, input=body.input).start()
     return answer(ChangeMade(begun), 201 if begun else 200)
 
@@ -153,6 +163,18 @@ async def _refuse(call: RestCall, error: InvalidInput) -> NoReturn:
     raise error
 
 
+async def _check_device(call: RestCall) -> None:
+    """Refuse a signal that the user of the key may not send: an open question takes its answer."""
+    signal = call.path["signal"]
+    call.asker.rights.require("signals", signal)
+    async for question in call.store.waiting(signal, user=call.asker.user):
+        if question.workflow == call.path["workflow"]:
+            raise NotPermitted(
+                "a question waits for this signal, and takes its own answer alone: "
+                f"POST /v1/waiting/{question.id}/answer"
+            )
+
+
 @WORKFLOWS.logged("workflow signal")
 @WORKFLOWS.route(
     "POST /v1/workflows/{workflow}/signals/{signal}",
@@ -162,11 +184,14 @@ async def _refuse(call: RestCall, error: InvalidInput) -> NoReturn:
     ValueBody,
     status=201,
     headers=(KEY,),
+    writes=(WORKFLOW,),
 )
 async def _signal(call: RestCall) -> Reply:
     """Send a signal to a workflow."""
     body: ValueBody = call.body
     key = call.headers.get(KEY.lower())
+    if call.asker.user is not None:
+        await _check_device(call)
     try:
         new = await _workflow(call).signal(call.path["signal"], body.value, key=key)
     except InvalidInput as error:

@@ -69,6 +69,8 @@ class RestRoute(NamedTuple):
     takes: str = JSON
     gives: str = JSON
     one_users: bool = True  # False: a key of one user is refused
+    writes: tuple[str, ...] = ()  # kinds that a key of one user may write by it
+    names_new: bool = False  # what it creates is named by the service
     anywhere: bool = False  # True: it is about no namespace, and none need be said
     deed: RouteDeed | None = None  # None: not by hand, or nothing that people have said
 
@@ -91,6 +93,8 @@ class RouteOptions(TypedDict, total=False):
     takes: str
     gives: str
     one_users: bool
+    writes: tuple[str, ...]
+    names_new: bool
     anywhere: bool
 
 

@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from stateward.bounds import check_request
-from stateward.errors import InvalidInput, NotPermitted, NotReplicated
+from stateward.bounds import check_op, check_request
+from stateward.engine import Description
+from stateward.errors import InvalidInput, NotPermitted, NotReplicated, TooLarge
 from stateward.observe.correlation import correlate, trace_id
-from stateward.ops import Entity, NotYours
+from stateward.ops import Entity, Fetched, Op, Outcome
 from stateward.server.asgi import (
+    Arriving,
     HungUp,
     Message,
     Receive,
     Send,
+    again,
     below_root,
     hung_up,
     read_body,
     segments,
     send_whole,
 )
-from stateward.server.asker import Asker, merged
+from stateward.server.asker import Asker, DeviceRights, executed
 from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
 from stateward.server.keys import new_key
 from stateward.server.openai_error import in_openais_form, is_openais
+from stateward.server.operators import OperatorBatches
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
@@ -39,6 +43,7 @@ from stateward.server.rest_routes import ROUTES
 from stateward.server.route import RestCall, RestRoute, RouteTable
 from stateward.server.stream import streamed
 from stateward.server.tokens import JwtSettings
+from stateward.server.watch import Watch
 from stateward.store import Store
 from stateward.wire import (
     EXECUTE,
@@ -58,6 +63,9 @@ from stateward.wire import (
 
 T = TypeVar("T")
 
+AT_ONCE = 100  # operations of a longer batch that the store is asked together
+LARGEST_OF_USERS = 4 << 20  # bytes of operations of one user's key
+METRICS = "/metrics"
 LONGEST_WAIT = 30.0  # seconds that one wait may take
 TRACEPARENT = b"traceparent"  # of W3C Trace Context
 CORRELATION = b"stateward-correlation"  # by which the log knows the request
@@ -92,6 +100,7 @@ class Application:
         body_seconds: float,
         jwt: JwtSettings | None,
         rates: RateSettings,
+        devices: DeviceRights,
     ) -> None:
         if len(store.sections.stacks) > 1:
             raise InvalidInput(
@@ -103,16 +112,25 @@ class Application:
         self._world = scope.world
         self._namespace = scope.namespace
         self._door = Door(
-            self._stack, self._world, insecure_local=insecure_local, jwt=jwt, rates=rates
+            self._stack,
+            self._world,
+            insecure_local=insecure_local,
+            jwt=jwt,
+            rates=rates,
+            devices=devices,
         )
         self._largest_body = largest_body
         self._body_seconds = body_seconds
+        self._operators = OperatorBatches(store, self._world)
+        self._watch = Watch(self._world, self._door.keys)
+        self._arriving = Arriving(largest_body)
         self._stopping = asyncio.Event()
         self.failure: Exception | None = None  # what kept the store from being opened
         self.rest = RouteTable(ROUTES)
         self.routes: dict[tuple[str, str], ServiceRoute] = {
             ("POST", EXECUTE): ServiceRoute("read", self._execute),
             ("POST", WAIT): ServiceRoute("read", self._wait),
+            ("GET", METRICS): ServiceRoute("operate", self._metrics),
             ("GET", STORE): ServiceRoute("read", self._describe),
         }
 
@@ -123,6 +141,7 @@ class Application:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003})
             return
+        send = self._watched(scope, send)
         traces = [value for name, value in scope["headers"] if name == TRACEPARENT]
         trace = trace_id(traces[0].decode("latin-1")) if len(traces) == 1 else None
         if trace is None:
@@ -137,6 +156,19 @@ class Application:
         with correlate(trace):
             await self._answer(scope, receive, sent)
 
+    def _watched(self, scope: Message, send: Send) -> Send:
+        async def sent(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self._watch.answered(message["status"], scope)
+            await send(message)
+
+        return sent
+
+    async def _metrics(self, call: ServiceCall) -> Reply:
+        if call.asker.namespaces is not None or call.asker.user is not None:
+            raise NotPermitted("these numbers are of all tenants: ask with a key for all of them")
+        return Reply(200, Body(self._watch.metrics().encode(), "text/plain; version=0.0.4"))
+
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         if below_root(scope) in MCP:
             await self._answer_tools(scope, receive, send)
@@ -150,7 +182,7 @@ class Application:
         if reply.events is not None and reply.asker is not None:
             try:
                 with self._door.rates.stream(reply.asker):
-                    await self._stream(reply.events, reply, receive, send)
+                    await self._stream(reply.asker, reply.events, reply, scope, receive, send)
                     return
             except Refusal as error:
                 await reply.events.aclose()
@@ -160,14 +192,28 @@ class Application:
         await send_whole(reply, send)
 
     async def _stream(
-        self, events: AsyncGenerator[bytes, None], reply: Reply, receive: Receive, send: Send
+        self,
+        asker: Asker,
+        events: AsyncGenerator[bytes, None],
+        reply: Reply,
+        scope: Message,
+        receive: Receive,
+        send: Send,
     ) -> None:
         headers = [(name.encode(), value.encode()) for name, value in reply.headers.items()]
+        headers.append((b"x-content-type-options", b"nosniff"))
         await send({"type": "http.response.start", "status": reply.status, "headers": headers})
         ends: list[Coroutine[Any, Any, object]] = [hung_up(receive)]
+        lost: list[bool] = []
+
+        async def without_credential() -> None:
+            await self._door.ended(asker, scope)
+            lost.append(True)
+
+        ends.append(without_credential())
         if reply.follows:  # whatever else has a last event, and its reader takes the end for it
             ends.append(self._stopping.wait())
-        if await streamed(events, send, ends):
+        if await streamed(events, send, ends) and not lost:  # else the connection ends, too
             await send({"type": "http.response.body", "body": b""})
 
     def stop(self) -> None:
@@ -211,8 +257,18 @@ class Application:
         if scope["method"] == "POST":
             if kind not in (MSGPACK, JSON):
                 raise Refusal(415, f"the body must be {MSGPACK} or {JSON}")
-            data = await read_body(headers, receive, self._largest_body, self._body_seconds)
+            # A key of one user is refused anyway, once its request is understood.
+            largest = self._largest_body
+            if asker.user is not None:
+                largest = min(largest, LARGEST_OF_USERS)
+            data = await self._body(asker, headers, receive, largest)
         return await route.answer(ServiceCall(asker, Body(data, kind), lambda: hung_up(receive)))
+
+    async def _body(
+        self, asker: Asker, headers: Mapping[bytes, bytes], receive: Receive, largest: int
+    ) -> bytes:
+        with self._arriving.of(asker.who) as grow:
+            return await read_body(headers, receive, largest, self._body_seconds, grow)
 
     async def _answer_tools(self, scope: Message, receive: Receive, send: Send) -> None:
         """A request of MCP: with as many tools as the key permits and the path says."""
@@ -221,10 +277,16 @@ class Application:
             asker = await self._door.asker(scope, headers)
             asker.require("write" if write else "read")
             namespace = namespace_of(asker, headers, self._namespace)
+            if scope["method"] == "POST":
+                receive = again(
+                    await self._body(asker, headers, receive, self._largest_body), receive
+                )
             # Of the extra `mcp`, and slow to import: others are answered in the meantime.
             await self._world.offload(import_module, "stateward.mcp.http")
             from stateward.mcp.http import answer_request
-            from stateward.mcp.tool import ToolCaller
+            from stateward.mcp.tool import WRITTEN, ToolCaller
+        except HungUp:
+            return
         except ImportError:
             why = "this service has no tools for MCP: pip install 'stateward[mcp]' where it runs"
             await send_whole(reply_of(Refusal(404, why)), send)
@@ -234,7 +296,7 @@ class Application:
             return
         caller = ToolCaller(
             self._store,
-            replace(asker, scope="write" if write else "read"),
+            replace(asker, scope="write" if write else "read", writes=WRITTEN if write else ()),
             asker.who,
             namespace,
             write=write,
@@ -256,7 +318,7 @@ class Application:
             namespace = namespace_of(asker, headers, own, needed=not route.anywhere)
             body = None
             if route.body is not None:
-                data = await read_body(headers, receive, self._largest_body, self._body_seconds)
+                data = await self._body(asker, headers, receive, self._largest_body)
                 kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
                 if kind.strip().lower() != route.takes and (data or kind):
                     raise Refusal(415, f"the body must be {route.takes}")
@@ -268,6 +330,8 @@ class Application:
                 for name in route.headers
                 if name.lower().encode() in headers
             }
+            if asker.user is not None:
+                asker = replace(asker, writes=route.writes, names_for_it=route.names_new)
             store = store_for(asker, self._store, namespace)
             call = RestCall(asker, store, path, query, body, route_headers, asked.decode("ascii"))
             # The service's own: a key need not be one that may write there.
@@ -287,15 +351,41 @@ class Application:
     async def _execute(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, EXECUTE_BODY)
         check_request(asked)
-        permitted = [call.asker.permitted(op) for op in asked.ops]
-        ops = [op for op in permitted if not isinstance(op, NotYours)]
+        self._door.rates.spend(call.asker, len(asked.ops) - 1)
+        if call.asker.user is not None:
+            for op in asked.ops:
+                check_op(op)
+            raise NotPermitted(
+                "this key is for one user, and operations are for agents: use the REST API, such "
+                "as GET /v1/threads"
+            )
         within = asked.within
         deadline = None if within is None else self._world.monotonic() + within
+        outcomes: list[Outcome] = []
+        size = 0
+        for start in range(0, len(asked.ops), AT_ONCE):
+            if size > self._largest_body:
+                raise TooLarge(
+                    f"the answer has more than {self._largest_body:,} bytes: ask for it in "
+                    "several batches"
+                )
+            part = asked.ops[start : start + AT_ONCE]
+            if call.asker.is_operator and call.asker.is_credential:
+                for op in part:
+                    call.asker.permitted(op)
+                await self._operators.record(call.asker, part)
+            answered = await executed(call.asker, part, self._confirmed, deadline)
+            if len(asked.ops) > AT_ONCE:  # others have their turn in between
+                size += len(encode(answered).data)
+            outcomes += answered
+        return Reply(200, encode(outcomes, call.body.kind))
+
+    async def _confirmed(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+        """Execute a batch; the client's own layers decide about unconfirmed writes."""
         try:
-            outcomes = await self._stack.execute(ops, deadline) if ops else []
+            return await self._stack.execute(ops, deadline)
         except NotReplicated as error:
-            outcomes = [*error.outcomes]  # which say so: the client's own layers decide
-        return Reply(200, encode(merged(permitted, outcomes), call.body.kind))
+            return [*error.outcomes]
 
     async def _wait(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, WAIT_BODY)
@@ -304,7 +394,7 @@ class Application:
         questions = call.asker.questions(list(cursors))
         if questions:
             for outcome in await self._stack.execute(questions):
-                if isinstance(outcome, NotYours):
+                if not isinstance(outcome, Fetched) or not outcome.head.exists:
                     raise NotPermitted("this key is for one user, and that is another's")
         timeout = min(max(0.0, asked.timeout), LONGEST_WAIT)
         with self._door.rates.stream(call.asker):
@@ -326,7 +416,14 @@ class Application:
         return Reply(204)
 
     async def _describe(self, call: ServiceCall) -> Reply:
-        facts = StoreFacts(WIRE, await self._stack.describe())
+        if call.asker.user is not None:
+            raise NotPermitted("this key is for one user, and this is about the whole store")
+        description = await self._stack.describe()
+        if call.asker.namespaces is not None:  # the rest is of other tenants, too
+            description = Description(
+                description.engine, description.version, description.schema, description.durability
+            )
+        facts = StoreFacts(WIRE, description)
         return Reply(200, encode(facts, call.body.kind or JSON))
 
     # --- beginning and end ----------------------------------------------------------
@@ -368,15 +465,16 @@ def app(
     body_seconds: float = 30.0,
     jwt: JwtSettings | None = None,
     rates: RateSettings | None = None,
+    devices: DeviceRights | None = None,
 ) -> Application:
     """The service of a store, for any ASGI server, alone or mounted into another application.
 
     Whoever asks needs a key (`stateward key create`) or, with `jwt`, a token of the issuer that it
     names; but with `insecure_local` not those on this machine. `rates` are the limits of each
-    asker. A body may have `largest_body` bytes
-    and take `body_seconds` to arrive. The store opens and closes with the application; mounted into
-    another, at its first use, and whoever made it closes it. Raises `InvalidInput` for a layered
-    store.
+    asker, and `devices` what keys of one user may do beside their own conversations. A body may
+    have `largest_body` bytes and take `body_seconds` to arrive. The store opens and closes with the
+    application; mounted into another, at its first use, and whoever made it closes it. Raises
+    `InvalidInput` for a layered store.
     """
     return Application(
         store,
@@ -385,4 +483,5 @@ def app(
         body_seconds=body_seconds,
         jwt=jwt,
         rates=rates or RateSettings(),
+        devices=devices or DeviceRights(),
     )

@@ -15,6 +15,7 @@ from msgspec.structs import fields
 
 from stateward.engines.url import did_you_mean, is_loopback
 from stateward.errors import InvalidInput
+from stateward.server.asker import DeviceRights
 from stateward.server.rates import RateSettings
 from stateward.server.tokens import JwtSettings
 
@@ -37,6 +38,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     body_seconds: float = 30.0
     stop_seconds: int = 30  # that what is in progress may take when it stops
     limits: RateSettings = RateSettings()
+    devices: DeviceRights = DeviceRights()
     jwt: JwtSettings | None = None
 
     def __post_init__(self) -> None:
@@ -52,7 +54,11 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             raise InvalidInput(f"stop_seconds is from 1 to 3600, not {self.stop_seconds}")
 
 
-SECTIONS: dict[str, type[Struct]] = {"limits": RateSettings, "jwt": JwtSettings}
+SECTIONS: dict[str, type[Struct]] = {
+    "limits": RateSettings,
+    "devices": DeviceRights,
+    "jwt": JwtSettings,
+}
 
 
 def read_settings(

@@ -20,6 +20,8 @@ from stateward.world import World
 LONGEST_TOKEN = 8192  # characters
 MOST_REMEMBERED = 10_000
 MOST_NAMESPACES = 100
+TYPES = ("jwt", "at+jwt")  # of access tokens: RFC 9068, and what most issuers write
+FOR_OTHERS = {"nonce", "at_hash", "c_hash", "events"}  # claims of tokens for a login, or a logout
 UNTRUSTED = "its key, its algorithm or its signature is none that this service trusts"
 
 
@@ -38,6 +40,7 @@ class JwtSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     scope_prefix: str = "stateward:"
     refresh_seconds: float = 300.0
     pause_seconds: float = 10.0
+    longest_seconds: float = 86_400.0  # that a token may still be valid: none can be revoked
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.algorithms if name not in ALGORITHMS]
@@ -53,6 +56,10 @@ class JwtSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         if not 1 <= self.pause_seconds <= self.refresh_seconds <= 86_400:
             raise InvalidInput(
                 "pause_seconds is at least 1 and at most refresh_seconds, which is at most 86400"
+            )
+        if not 60 <= self.longest_seconds <= 31_622_400:
+            raise InvalidInput(
+                f"longest_seconds is from 60 to 31622400, not {self.longest_seconds:g}"
             )
         if self.namespace is not None:
             check_id(self.namespace, "a namespace")
@@ -124,6 +131,9 @@ class Tokens:
             id, algorithm = header.get("kid"), header.get("alg")
             if algorithm not in settings.algorithms:
                 _refuse(UNTRUSTED)
+            type = str(header.get("typ") or "JWT").lower().removeprefix("application/")
+            if type not in TYPES:
+                _refuse("it is not an access token")
             key = await self._source.find(id, algorithm)
             if key is None:
                 _refuse(UNTRUSTED)
@@ -139,7 +149,11 @@ class Tokens:
                     "enforce_minimum_key_length": True,
                 },
             )
+            if not FOR_OTHERS.isdisjoint(claims):
+                _refuse("it is not an access token")
             until = int(claims["exp"]) + settings.leeway
+            if until - settings.leeway > self._world.now() + settings.longest_seconds:
+                _refuse("it is valid for longer than this service allows")
             return until, replace(self._asker_of(claims), expires=until)
         except Unfetched as error:
             raise Refusal(

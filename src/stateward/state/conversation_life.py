@@ -31,7 +31,12 @@ class Life(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, head: Head, read: float) -> Life:
-        return cls(head.exists, head.dropped, read)
+        """Return the life that a read has seen.
+
+        A conversation without messages has not begun: a lease on it may have made it, and its
+        release ends it.
+        """
+        return cls(head.exists and head.version > 0, head.dropped, read)
 
     @property
     def check(self) -> NotDroppedSince:

@@ -20,6 +20,8 @@ from stateward.state.work import key_of
 INTENDED, DONE, FAILED, UNKNOWN = "intended", "done", "failed", "unknown"
 CALL, RESULT, ERROR, DECIDED = "call", "result", "error", "decided"
 READING = (CALL, RESULT, ERROR, DECIDED)
+# Put where the owner is deleted while the tool acts: then the end leaves no record.
+ORPHANED = "orphaned"
 
 # A lease keeps an effect from being due. So effects are due, oldest first and by the engine's own
 # clock, if they are unknown: undecided and without a lease.

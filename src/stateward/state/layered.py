@@ -118,8 +118,9 @@ class Layered:
             spill_problem="; ".join(problems) or None,
             spill_refused=sum(of.spill_refused for of in answers),
             alarms=tuple(dict.fromkeys(name for of in answers for name in of.alarms)),
+            answers=all(of.answers for of in answers),
         )
-        if failing:
+        if not outage.answers:
             return outage
         return _described(outage, summed(parts), max(of.latency or 0.0 for of in answers))
 
@@ -163,7 +164,8 @@ async def _health(scope: Scope) -> Health:
         latency = world.monotonic() - start
         description = await scope.stack.describe()
     except StatewardError as error:
-        return replace(_outage(scope.stack), ok=False, error=f"{type(error).__name__}: {error}")
+        reason = f"{type(error).__name__}: {error}"
+        return replace(_outage(scope.stack), ok=False, error=reason, answers=False)
     return _described(_outage(scope.stack), description, latency)
 
 
@@ -171,13 +173,8 @@ def _described(health: Health, description: Description, latency: float) -> Heal
     shared = ("engine", "version", "schema", "durability", "bytes")
     fields = {name: getattr(description, name) for name in shared}
     problem = description.problem
-    return replace(
-        health,
-        ok=health.ok and problem is None,
-        error=health.error or problem,
-        latency=latency,
-        **fields,
-    )
+    fields |= {"ok": health.ok and problem is None, "error": health.error or problem}
+    return replace(health, latency=latency, **fields)
 
 
 def _outage(stack: Stack) -> Health:
@@ -187,7 +184,7 @@ def _outage(stack: Stack) -> Health:
         breaker=stack.breaker,
         spill_depth=stack.backlog.depth,
         spill_bytes=stack.backlog.bytes,
-        spill_problem=stack.backlog.problem,
+        spill_problem=stack.spill_problem,
         spill_refused=stack.backlog.refused,
         alarms=stack.alarms.raised,
     )

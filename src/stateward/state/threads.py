@@ -43,6 +43,7 @@ from stateward.records import (
     moment,
 )
 from stateward.state.about import ABOUT, VARS, Labels, checked, described, shown_in
+from stateward.state.appended import appended
 from stateward.state.conversation_life import Life
 from stateward.state.documents import DocumentHandle
 from stateward.state.feeds import change_of, entries_after
@@ -54,7 +55,7 @@ from stateward.state.scope import Scope
 from stateward.state.shared_message import FORKED_FROM
 from stateward.state.stored_document import document_at
 from stateward.state.summaries import compact, stored_summary
-from stateward.state.turns import Turn, append_first, appended
+from stateward.state.turns import Turn, append_first
 from stateward.state.window_record import Context, Window
 from stateward.state.window_request import WindowRequest, thread_info
 from stateward.state.windows import read_window

@@ -31,6 +31,8 @@ NOT_SENT = frozenset(
 )
 # Exceptions of frameworks that a tool raises to answer its model.
 ANSWERS = frozenset({"ToolException", "ToolError", "ModelRetry"})
+# An answer that could not be read to its end; aiohttp gives it the status 400.
+UNREAD = "HttpProcessingError"
 # Built-in exceptions by which nobody can know whether a request was sent.
 OF_SYSTEM = (OSError, EOFError, MemoryError, BufferError, SystemError)
 OF_FILES = (FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError)
@@ -65,11 +67,14 @@ class _Reading:
         if isinstance(error, Permanent):
             return "none"
         own = self._alone(error)
-        connecting = connecting or own == "none"
+        # A client's failure to connect is made from a timeout of the system, which alone proves
+        # nothing; what was handled before that is another try.
+        system = _is_of_system(error)
+        connecting = connecting if system else own == "none"
         outcomes = [self.outcome(each, connecting=connecting) for each in self._causes(error)]
         if "unknown" in outcomes:
             return "unknown"
-        if own == "unknown" and ("none" in outcomes or (connecting and _is_of_system(error))):
+        if own == "unknown" and ("none" in outcomes or (connecting and system)):
             return "none"
         return own
 
@@ -89,7 +94,8 @@ class _Reading:
         kinds = type(error).__mro__
         names = {kind.__name__ for kind in kinds}
         names |= {f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in kinds}
-        if not NOT_SENT.isdisjoint(names) or _is_refusal(error):
+        refused = UNREAD not in names and _is_refusal(error)
+        if refused or not NOT_SENT.isdisjoint(names):
             return "none"
         if isinstance(error, OF_FILES) or not ANSWERS.isdisjoint(names):
             return "answer"

@@ -8,7 +8,7 @@ from conformance.state import operations
 from conformance.state.cases import case, clock_case
 from conformance.state.effects import Payments, left_unknown, listed, statuses
 from conformance.state.harness import StoreHarness
-from stateward.errors import EffectUnknown, WorkflowFailed
+from stateward.errors import EffectUnknown, LeaseLost, WorkflowFailed
 from stateward.state.run import Run
 from stateward.store import Store
 from stateward.testing.conformance.harness import raises
@@ -69,6 +69,53 @@ async def the_effects_of_a_deleted_conversation_go_but_for_unknown_ones(h: Store
         with raises(EffectUnknown):
             await thread.effect("unknown", charge)
         assert await thread.effect("done", charge) == "paid"
+
+
+@case
+async def an_effect_whose_owner_is_deleted_while_its_tool_acts_leaves_nothing(
+    h: StoreHarness,
+) -> None:
+    async with h.store() as store, h.store() as other:
+        thread = store.thread("t", user="u")
+        await thread.append({"n": 1})
+
+        async def act() -> str:
+            await other.thread("t", user="u").delete()
+            return "paid"
+
+        async def refuse() -> str:
+            await other.thread("t", user="u").delete()
+            raise ValueError("refused")
+
+        async def lose() -> str:
+            await other.thread("t", user="u").delete()
+            raise TimeoutError("no reply")
+
+        assert await thread.effect("done", act) == "paid"
+        with raises(ValueError):
+            await thread.effect("failed", refuse)
+        assert await listed(store) == []
+        with raises(EffectUnknown):
+            await thread.effect("unknown", lose, keyed=True, name="pay")
+        assert await statuses(store) == {"unknown": "unknown"}
+        for _ in range(2):  # carried out, and then recorded
+            pay: Any = thread.effect("unknown", lambda: "paid", keyed=True, name="pay")
+            assert await pay == "paid"
+        assert await statuses(store) == {"unknown": "done"}
+
+
+@case
+async def an_effect_of_a_workflow_that_is_deleted_meanwhile_leaves_nothing(h: StoreHarness) -> None:
+    async with h.store() as store, h.store() as other:
+
+        async def act() -> str:
+            await other.workflow("w").delete()
+            return "paid"
+
+        with raises(LeaseLost):
+            async with store.workflow("w", kind="k", user="u") as run:
+                await run.effect("pay", act)
+        assert (await ids(store), await listed(store)) == ([], [])
 
 
 @clock_case

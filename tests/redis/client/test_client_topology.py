@@ -16,6 +16,7 @@ from servers.redis_cluster import RedisCluster, SlotMove
 from servers.redis_peer import RedisPeer, running_peer, slots
 
 from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.redirection import REDIRECTIONS
 from stateward.engines.redis.client.replica_wait import SHORT
 from stateward.engines.redis.client.server import Address
 from stateward.engines.redis.client.slots import SLOTS, slot_of
@@ -399,3 +400,28 @@ async def test_sentinels_that_know_no_such_primary_say_so(client: Any) -> None:
         opening = client.opened(sentinel.address, service="state")
         with pytest.raises(StoreUnavailable, match="knows no primary called 'state'"):
             await opening.__aenter__()
+
+
+async def test_a_healthy_node_is_asked_until_a_replica_has_taken_over_elsewhere(
+    client: Any,
+) -> None:
+    """With cluster-require-full-coverage, no node takes anything until then."""
+    down, asked = b"-CLUSTERDOWN The cluster is down\r\n", 0
+
+    def answer(command: Any) -> bytes | None:
+        nonlocal asked
+        if command[0] != b"SET":
+            return None
+        asked += 1
+        return down if asked <= refusals else b"+OK\r\n"
+
+    with running_peer(answer) as peer:
+        answer_slots([peer])
+        async with client.opened(peer.address, cluster=True) as servers:
+            refusals = 2 * REDIRECTIONS
+            assert await client.ask(servers, "SET", KEY, "v", writes=True) == b"OK"
+            asked, refusals = 0, 10**9
+            soon = World().monotonic() + 0.3
+            with pytest.raises(StoreUnavailable, match="cluster is down") as caught:
+                await client.ask(servers, "SET", KEY, "v", writes=True, deadline=soon)
+            assert caught.value.applied == "no"

@@ -6,7 +6,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from simulation.scenarios.cancels import cancels
-from simulation.scenarios.crossed import crossed
 from simulation.scenarios.documents import documents
 from simulation.scenarios.erase import erase
 from simulation.scenarios.journals import journals
@@ -34,4 +33,3 @@ SCENARIOS: dict[str, Scenario] = {
     "erase": erase,
     "spill": spill,
 }
-FAULTLESS: dict[str, Scenario] = {"crossed": crossed}  # whose programs say themselves what fails

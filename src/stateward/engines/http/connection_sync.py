@@ -7,7 +7,7 @@ import socket
 
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
-from stateward.engines.http.settings import CONNECTING, Endpoint
+from stateward.engines.http.settings import CONNECTING, Endpoint, keep_alive
 from stateward.wire import Body
 
 CHUNK = 65_536
@@ -18,6 +18,7 @@ class Connection:
 
     def __init__(self, service: Endpoint) -> None:
         self._service = service
+        self.idle_since = 0.0
         self._socket: socket.socket | None = None
 
     def connect(self, deadline: float) -> None:
@@ -28,6 +29,7 @@ class Connection:
         try:
             made = self._socket = socket.create_connection((service.host, service.port), seconds)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(made)
             if service.tls is not None:
                 self._socket = service.tls.wrap_socket(made, server_hostname=service.host)
         except OSError as error:

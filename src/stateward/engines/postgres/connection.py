@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg.generators import execute
 from psycopg.pq import TransactionStatus
-from psycopg.pq.abc import PGconn
-from psycopg.waiting import Ready, Wait
 
 from stateward.engines.postgres.arrays import register
 from stateward.engines.postgres.driver import drive_to_end, news_of  # async only
 from stateward.engines.postgres.failures import Unanswered, is_from_pooler
 from stateward.engines.postgres.settings import Settings
-from stateward.engines.postgres.wire import Rows, Wire, check_role
+from stateward.engines.postgres.wire import Rows, Standing, Wire, ping, rest
 
 # sync only: from stateward.engines.postgres.driver import bounded, news_of
 
@@ -34,7 +31,7 @@ class Link(AsyncConnection[tuple[Any, ...]]):
     clock: Callable[[], float]
     used = 0.0  # when it last answered
     retired: int  # see `Met`: with another number it is not used again
-    wants_writer: bool
+    standing: Standing
     wire: Wire | None  # for single statements; None: cursors for all of them
     news: Callable[[], bool]  # True if the server has sent something unasked
 
@@ -61,17 +58,15 @@ class Link(AsyncConnection[tuple[Any, ...]]):
             async with self.transaction():
                 for cursor, (query, params) in zip(cursors, queries, strict=True):
                     await cursor.execute(query, params)
-        if self.wants_writer:
-            check_role(self.pgconn)
+        self.standing.check()
         return [await cursor.fetchall() for cursor in cursors]
 
     async def ping(self, seconds: float) -> bool:
         """Return whether the server answers within so many seconds, and still takes writes."""
         self.answer_by = self.clock() + seconds
         try:
-            await self.wait(_ping(self.pgconn))
-            if self.wants_writer:
-                check_role(self.pgconn)
+            await self.wait(ping(self.pgconn))
+            self.standing.check()
         except psycopg.Error:
             return False
         return True
@@ -97,7 +92,7 @@ class Link(AsyncConnection[tuple[Any, ...]]):
             while self.clock() < end and wanted():
                 self.answer_by = self.clock() + pause
                 try:
-                    return await self.wait(_rest(self.pgconn))  # type: ignore[no-any-return]
+                    return await self.wait(rest(self.pgconn))  # type: ignore[no-any-return]
                 except Unanswered:
                     pause = min(pause * 2, LOOK_SECONDS)
                 if not await _is_at_work(self.pgconn.backend_pid, settings):
@@ -107,23 +102,6 @@ class Link(AsyncConnection[tuple[Any, ...]]):
         finally:
             self.pgconn.finish()
         return None
-
-
-def _ping(pgconn: PGconn) -> Generator[Any, Any, None]:
-    pgconn.send_query(b"")
-    yield from execute(pgconn)
-
-
-def _rest(pgconn: PGconn) -> Generator[Any, Any, None]:
-    """Read what is left of the answer to a request, however much of it was read already."""
-    while pgconn.transaction_status == TransactionStatus.ACTIVE:
-        ready = yield Wait.RW if pgconn.flush() else Wait.R
-        if not ready or not ready & Ready.R:
-            continue
-        pgconn.consume_input()
-        ends = 0  # two in a row: nothing more has come
-        while ends < 2 and not pgconn.is_busy():
-            ends = 0 if pgconn.get_result() is not None else ends + 1
 
 
 async def _is_at_work(pid: int, settings: Settings) -> bool:
@@ -160,8 +138,8 @@ async def connect(settings: Settings) -> Link:
     link.used = link.clock()
     link.retired = retired
     register(link)
-    link.wants_writer = settings.wants_writer
-    link.wire = Wire(link, settings.prepares, link.wants_writer) if settings.wire else None
+    link.standing = Standing(link, settings.wants_writer)
+    link.wire = Wire(link, settings.prepares, link.standing) if settings.wire else None
     link.news = news_of(link.pgconn.socket)
     return link
 

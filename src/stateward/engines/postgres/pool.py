@@ -201,10 +201,11 @@ class Pool:
         # sync only:     self._letting_go.add(errand)
         # sync only:     self._free.lent.add(borrower)
         # sync only:     errand.wait(0)
-        # sync only: except BaseException:  # no thread, or a signal's
+        # sync only: except BaseException as error:
         # sync only:     link.pgconn.finish()
         # sync only:     self._end_letting_go(errand, borrower)
-        # sync only:     raise
+        # sync only:     if not isinstance(error, RuntimeError):  # no thread can be started
+        # sync only:         raise
 
     # sync only: def _end_letting_go(self, errand: Errand, borrower: object) -> None:
     # sync only:     self._letting_go.discard(errand)

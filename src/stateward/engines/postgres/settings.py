@@ -13,6 +13,7 @@ import psycopg
 from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 
+from stateward.engines.plaintext import warn_of_plaintext
 from stateward.engines.postgres.addresses import resolved
 from stateward.engines.postgres.failures import logger
 from stateward.engines.url import EngineURL
@@ -26,6 +27,7 @@ LIBPQ = (
     *("require_auth", "gssencmode", "sslmode", "sslnegotiation", "sslrootcert", "sslcert"),
     *("sslkey", "sslpassword", "sslcrl", "ssl_min_protocol_version"),
 )
+TLS = ("require", "verify-ca", "verify-full")  # other modes go on without it
 OURS = ("schema", "pool", "migrate", "listen", "prepare", "wire", "connect_timeout")
 
 # What a session is told when it begins. Behind a pooler it is told nothing.
@@ -136,9 +138,13 @@ def read_settings(url: EngineURL, world: World) -> Settings:
         )
     timeout = _number(url, "connect_timeout", CONNECT_SECONDS, 1, 600)
     prepare = url.option("prepare", ("on", "off"), "on") == "on"
+    conninfo = _conninfo(url, timeout)
+    if (conninfo.get("sslmode") or os.environ.get("PGSSLMODE")) not in TLS:
+        hosts = str(conninfo.get("hostaddr") or conninfo.get("host") or "").split(",")
+        warn_of_plaintext(url.safe, hosts, "sslmode=verify-full in the URL")
     return Settings(
         safe=url.safe,
-        conninfo=_conninfo(url, timeout),
+        conninfo=conninfo,
         schema=schema,
         pool=_number(url, "pool", POOL, 2, 100),
         migrate=url.option("migrate", ("on", "off"), "on") == "on",

@@ -23,9 +23,10 @@ from psycopg import abc
 from psycopg.adapt import Transformer
 from psycopg.errors import error_from_result
 from psycopg.generators import execute, fetch, send
-from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus
+from psycopg.pq import ConnStatus, ExecStatus, Format, PipelineStatus, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
 from psycopg.types.numeric import Int4, Int8
+from psycopg.waiting import Ready, Wait
 
 from stateward.engines.postgres.arrays import (
     BigintArray,
@@ -41,6 +42,7 @@ PREPARE_AFTER = 2  # uses of a statement on a connection before it is prepared
 MOST_PREPARED = 100  # statements a connection; the shapes of listings have no end
 NOT_SENDABLE = (PackError, UnicodeEncodeError)  # too large a number, half of a character
 
+Connection = psycopg.AsyncConnection[Any] | psycopg.Connection[Any]
 Rows = list[tuple[Any, ...]]
 _Kind = tuple[int, Callable[[Any], bytes]]
 
@@ -108,17 +110,42 @@ class _Statement:
         return rows
 
 
+class Standing:
+    """Reports of a server beside its answers: that these may be old, or lost with it."""
+
+    def __init__(self, link: Connection, wants_writer: bool) -> None:
+        self._pgconn = link.pgconn
+        self._wants_writer = wants_writer
+        self._not_waited = False
+        link.add_notice_handler(self._hear)
+
+    def _hear(self, notice: psycopg.errors.Diagnostic) -> None:
+        # By its place in the server's source: its words are in the language of the database.
+        if notice.source_function == "SyncRepWaitForLSN":
+            self._not_waited = True
+
+    def check(self) -> None:
+        """Raise, and end the connection, instead of giving the answer that has just come.
+
+        A server says before the end of the next answer that it was made read-only.
+        """
+        if self._not_waited:
+            self._pgconn.finish()
+            raise psycopg.OperationalError("the commit was cancelled before a standby confirmed it")
+        if (
+            self._wants_writer
+            and self._pgconn.parameter_status(b"default_transaction_read_only") == b"on"
+        ):
+            self._pgconn.finish()
+            raise Demoted("the server takes no writes any more")
+
+
 class Wire:
     """The statements that one connection has met, prepared once they are used often."""
 
-    def __init__(
-        self,
-        link: psycopg.AsyncConnection[Any] | psycopg.Connection[Any],
-        prepares: bool,
-        wants_writer: bool,
-    ) -> None:
+    def __init__(self, link: Connection, prepares: bool, standing: Standing) -> None:
         self._prepares = prepares
-        self._wants_writer = wants_writer
+        self._standing = standing
         self._link = link
         self._pgconn = link.pgconn
         self._statements: dict[tuple[str, tuple[int, ...]], _Statement] = {}
@@ -132,7 +159,7 @@ class Wire:
         self._send(statement, types, values)
         results: list[PGresult] = yield from execute(self._pgconn)
         check(results, 1)
-        self._check_role()
+        self._standing.check()
         return statement.rows(results[0])
 
     def ask_together(
@@ -159,12 +186,8 @@ class Wire:
             else:
                 results.append(result)
         check(results, len(ready))
-        self._check_role()
+        self._standing.check()
         return [each[0].rows(result) for each, result in zip(ready, results, strict=True)]
-
-    def _check_role(self) -> None:
-        if self._wants_writer:
-            check_role(self._pgconn)
 
     def _ready(
         self, query: str, params: Sequence[Any]
@@ -205,17 +228,6 @@ class Wire:
         self._prepared += 1
 
 
-def check_role(pgconn: PGconn) -> None:
-    """Raise, and end the connection, if the server has said that it takes no writes any more.
-
-    It says so before the end of the first answer after it was made read-only. What it answered may
-    be old, or lost with it.
-    """
-    if pgconn.parameter_status(b"default_transaction_read_only") == b"on":
-        pgconn.finish()
-        raise Demoted("the server takes no writes any more")
-
-
 def check(
     results: Sequence[PGresult], count: int, expected: ExecStatus = ExecStatus.TUPLES_OK
 ) -> None:
@@ -228,3 +240,21 @@ def check(
             raise error_from_result(result)
     if len(results) != count:
         raise psycopg.OperationalError("the server gave no answer")
+
+
+def ping(pgconn: PGconn) -> Generator[Any, Any, None]:
+    """Ask for nothing."""
+    pgconn.send_query(b"")
+    yield from execute(pgconn)
+
+
+def rest(pgconn: PGconn) -> Generator[Any, Any, None]:
+    """Read what is left of the answer to a request, however much of it was read already."""
+    while pgconn.transaction_status == TransactionStatus.ACTIVE:
+        ready = yield Wait.RW if pgconn.flush() else Wait.R
+        if not ready or not ready & Ready.R:
+            continue
+        pgconn.consume_input()
+        ends = 0  # two in a row: nothing more has come
+        while ends < 2 and not pgconn.is_busy():
+            ends = 0 if pgconn.get_result() is not None else ends + 1

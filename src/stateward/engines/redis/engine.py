@@ -49,6 +49,7 @@ from stateward.ops import Commit, Entity, Fetch, List, Op, Outcome
 from stateward.world import World
 
 Request = FastRequest | Batch
+LOOKS = 3  # times that a listing is read, while nodes of the cluster are being replaced
 
 CAPABILITIES = Capabilities(
     durable=True,
@@ -166,13 +167,15 @@ class RedisEngine:
         """Execute operations with listings on a cluster, once its index has what they look for."""
         repair = self._repair
         assert repair is not None
-        while True:
+        outcomes: list[Any] = []
+        for _ in range(LOOKS):
             await repair.advance(ops, deadline)
             version = repair.version
             batch = Batch([plan_of(op, self._traits) for op in ops], self._traits)
             outcomes = await self._finish(batch, deadline)
             if batch.wrote or repair.version == version:
-                return outcomes  # no node was replaced meanwhile
+                break  # no node was replaced meanwhile
+        return outcomes
 
     async def _run(self, plan: Plan[Any], deadline: float | None) -> Any:
         """Carry out a plan of the engine's own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import Literal
 
-from stateward.errors import AccessRefused, StoreFull, StoreUnavailable
+from stateward.errors import AccessRefused, InvalidInput, StoreFull, StoreUnavailable
 
 MaybeApplied = Literal["no", "unknown"]
 
@@ -36,6 +36,12 @@ RESTLESS = {
     "MOVED": "the cluster has sent this from node to node again and again: its slots are moving",
     "ASK": "the cluster has sent this from node to node again and again: its slots are moving",
 }
+
+# Parts of errors of the code ERR that are about the server, not about what it was asked.
+OF_THE_SERVER = (
+    *("unknown command", "unknown subcommand", "Unknown Redis command", "not allowed"),
+    *("max number of clients", "cluster support disabled", "without any password configured"),
+)
 
 REFUSED = ("NOAUTH", "WRONGPASS", "NOPERM")
 
@@ -74,6 +80,22 @@ def refused(error: Exception, server: str, *, cluster: bool = False) -> StoreUna
     else:
         return StoreUnavailable(f"{server}: the server failed: {error}", applied="unknown")
     return _kind(code)(f"{server}: {reason} ({error})", applied="no")
+
+
+def failure(
+    error: Exception, server: str, *, cluster: bool = False
+) -> StoreUnavailable | InvalidInput:
+    """Return the error for the reply to an operation, which may itself be the mistake."""
+    code, message = code_of(error), str(error)
+    deployed = any(part in message for part in OF_THE_SERVER)
+    if code not in ("ERR", "WRONGTYPE") or deployed:
+        return refused(error, server, cluster=cluster)
+    reason = (
+        "a key of Stateward has a value that another program has stored there: remove it"
+        if code == "WRONGTYPE"
+        else "the call has a value that the server does not take, and would be refused again"
+    )
+    return InvalidInput(f"{server}: {reason} ({error})")
 
 
 def _kind(code: str) -> type[StoreUnavailable]:

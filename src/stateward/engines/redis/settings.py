@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from urllib.parse import unquote
 
+from stateward.engines.plaintext import warn_of_plaintext
 from stateward.engines.redis.client.server import Address, Login, Server
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
@@ -24,9 +25,13 @@ def parse_server(url: EngineURL, world: World) -> Server:
     path = unquote(slash + path)
     login, _, hosts = authority.rpartition("@")
     username, _, password = login.partition(":")
+    addresses = _addresses(url, hosts, path)
     tls, sentinel_tls = _tls(url)
+    if tls is None:
+        remedy = "rediss://, or tls=on with redis+cluster:// and redis+sentinel://"
+        warn_of_plaintext(url.safe, (address.host for address in addresses), remedy)
     return Server(
-        _addresses(url, hosts, path),
+        addresses,
         unquote(username) or None,
         unquote(password) or None,
         tls,

@@ -37,7 +37,7 @@ from stateward.integrations.langgraph.serializer import from_json
 from stateward.kinds import EFFECT, effects_of
 from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, List, Listed, Put
 from stateward.ops import Write as AnyWrite
-from stateward.state.effects import ENDED
+from stateward.state.effects import DROPPING
 from stateward.state.refusals import stored
 from stateward.world import World
 
@@ -309,8 +309,11 @@ def drop_effects(whose: Entity, world: World) -> Plan[None]:
     while True:
         (page,) = yield (op,)
         assert isinstance(page, Listed)
-        if page.entities:
-            yield [Commit(e.entity, world.new_op(), (Drop(),), (ENDED,)) for e in page.entities]
+        effects = [effect.entity for effect in page.entities]
+        for write, check in DROPPING:
+            commits = [Commit(each, world.new_op(), (write,), (check,)) for each in effects]
+            left = zip(effects, (yield commits) if commits else (), strict=True)
+            effects = [effect for effect, outcome in left if isinstance(outcome, Conflict)]
         if page.next is None:
             return
         op = replace(op, after=page.next)

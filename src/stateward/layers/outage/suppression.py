@@ -364,7 +364,10 @@ class Suppression:
         self._timer, self._due = self._loop.call_at(when, self._launch), when
         # async only: end
         # sync only: if self._ticker is None:
-        # sync only:     self._ticker = self._world.ticker(self.round, "stateward-spill")
+        # sync only:     try:
+        # sync only:         self._ticker = self._world.ticker(self.round, "stateward-spill")
+        # sync only:     except StoreUnavailable as error:  # a moment without threads
+        # sync only:         went_wrong("stateward-spill", error)
         # sync only: elif delay < self._tick:
         # sync only:     self._ticker.wake()
 

@@ -6,14 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from stateward.errors import (
-    DiskProblem,
-    EntityBusy,
-    InvalidInput,
-    StoreTooSlow,
-    StoreUnavailable,
-    TooLarge,
-)
+from stateward.errors import DiskProblem, InvalidInput, StoreTooSlow, StoreUnavailable, TooLarge
 from stateward.layers.breaker import Breaker
 from stateward.layers.policy import Policy
 from stateward.observe.counters import Counters
@@ -117,9 +110,9 @@ class Deadlines:
         unknown = error.applied == "unknown"
         longest = FIRST_PAUSE
         while not isinstance(error, DiskProblem):
-            if not isinstance(error, EntityBusy):
+            if not error.is_busy:
                 breaker.failed(begun, world.monotonic())
-            elif breaker.failures:  # of others: the store itself is well
+            elif breaker.failures:  # the store itself is well
                 breaker.succeeded(world.monotonic())
             pause = longest * world.random()
             longest = min(longest * 2, LONGEST_PAUSE)

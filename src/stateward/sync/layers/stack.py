@@ -170,6 +170,20 @@ class Stack:
         return self._deadlines.breaker
 
     @property
+    def spill_problem(self) -> str | None:
+        """Return why spilled turns are not safe, or will never be stored; None if all is well."""
+        home, waiting = self._residence, list(self.backlog.waiting.items())
+        if home is not None:
+            away = sum(len(turns) for entity, turns in waiting if not home.is_home(entity))
+            if away:
+                return (
+                    f"{away} spilled turns are of threads that live with other replicas by now: "
+                    f"stop this one and run stateward rebalance --spill {home.replica}=DIR "
+                    "within a day of the turns"
+                )
+        return self.backlog.problem
+
+    @property
     def capabilities(self) -> Capabilities:
         """The abilities of the engine, as data."""
         return self.engine.capabilities

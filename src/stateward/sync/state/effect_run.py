@@ -28,6 +28,7 @@ from stateward.ops import (
     Commit,
     CommitsAt,
     Conflict,
+    Delete,
     DocumentAt,
     Drop,
     Duplicate,
@@ -54,6 +55,7 @@ from stateward.state.effect_record import (
     FAILED,
     INTENDED,
     NOT_BEGUN,
+    ORPHANED,
     READING,
     RESULT,
     UNDECIDED,
@@ -88,6 +90,7 @@ logger = logging.getLogger("stateward.effects")
 
 NEW: tuple[Check, ...] = (Unheld(), Absent())
 DRIVEN = (TASK, WORKFLOW)
+OWNED = DocumentAt(ORPHANED, 0)
 
 
 class EffectRun:
@@ -183,10 +186,11 @@ class EffectRun:
         """Record the intention; in the same round trip, check the owner of the thread."""
         ttl, label = self._options.ttl, self._call.name
         intended = SetHead(status=INTENDED, label=label, due_in=ttl, retain=0.0)
+        owned = (Delete(ORPHANED),) if before.head.exists else ()
         commit = Commit(
             self._entity,
             self._scope.world.new_op(),
-            (acquire, intended, intention(self._call, self._key)),
+            (acquire, intended, intention(self._call, self._key), *owned),
             checks,
             self._handle.owner,
             None,  # an undecided effect does not expire
@@ -311,14 +315,20 @@ class EffectRun:
     def _leave_unknown(self, held: HeldLease, why: str) -> None:
         """Record that the end is unknown; if the store fails, the end of the lease shows it."""
         try:
-            self._finish(held, Put(ERROR, why), UNDECIDED)
+            self._finish(held, Put(ERROR, why), UNDECIDED, checks=())
         except StoreUnavailable as error:
             extra = {"effect": self._entity.id, "error": type(error).__name__}
             logger.warning("effect_not_recorded", extra=extra)
 
-    def _finish(self, held: HeldLease, *writes: Write) -> Outcome:
+    def _finish(
+        self, held: HeldLease, *writes: Write, checks: tuple[Check, ...] = (OWNED,)
+    ) -> Outcome:
         held.leave(None, None, None)
-        return self._leases.finish(held, *writes, checks=(self._undecided,))
+        checks = (self._undecided, *checks)
+        outcome = self._leases.finish(held, *writes, checks=checks)
+        if isinstance(outcome, Conflict) and outcome.failed == OWNED:
+            outcome = self._handle.commit((Drop(),), (held.fence,))
+        return outcome
 
     def _count(self, outcome: str) -> None:
         count_effect(self._scope.counters, outcome)

@@ -37,6 +37,7 @@ from stateward.state.effect_record import (
     FAILED,
     INTENDED,
     NOT_BEGUN,
+    ORPHANED,
     READING,
     RESULT,
     UNKNOWN,
@@ -52,6 +53,12 @@ from stateward.sync.state.scope import Scope
 logger = logging.getLogger("stateward.effects")
 
 ENDED = StatusIn((DONE, FAILED))
+# The second try is for an effect that ended before it could be marked.
+DROPPING: tuple[tuple[Write, Check], ...] = (
+    (Drop(), ENDED),
+    (Put(ORPHANED, "{}"), StatusIn((INTENDED,))),
+    (Drop(), ENDED),
+)
 STATUSES = (INTENDED, DONE, FAILED, UNKNOWN)
 
 Decision = Literal["done", "failed", "not done"]
@@ -212,8 +219,17 @@ def keep_effects(scope: Scope, whose: Entity, retain: float | None) -> None:
 
 
 def drop_effects(scope: Scope, whose: Entity) -> None:
-    """Remove the effects of what is deleted, except unknown ones: a person has to decide those."""
-    _change_each(scope, whose, Drop(), ENDED)
+    """Remove the effects of what is deleted, except unknown ones: a person has to decide those.
+
+    An effect whose tool is acting is marked, so that its end leaves nothing.
+    """
+    for page in scope.pages(List(scope.namespace, EFFECT, prefix=effects_of(whose))):
+        effects = [effect.entity for effect in page.entities]
+        for write, check in DROPPING:
+            commits = [Commit(each, scope.world.new_op(), (write,), (check,)) for each in effects]
+            outcomes = scope.execute(commits) if commits else ()
+            left = zip(effects, outcomes, strict=True)
+            effects = [effect for effect, outcome in left if isinstance(outcome, Conflict)]
 
 
 def retry_effect(whose: Handle, call: str) -> None:

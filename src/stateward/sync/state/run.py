@@ -89,7 +89,7 @@ class Run:
         self._scope = handle.scope
         self._record = record
         self._checkpointed: Any = UNREAD
-        self.has_parent = "parent" in meta
+        self._has_parent = "parent" in meta
         loose_ends = LooseEnds(documents.get(OPEN))
         self._drive = Drive(handle, status, record, loose_ends, held, clock, since, deaths)
         self._names = RunNames(self.id, record)
@@ -346,7 +346,7 @@ class Run:
     @property
     def has_loose_ends(self) -> bool:
         """Whether children, questions or a parent need attention after the end."""
-        return self.has_parent or bool(self._drive.loose_ends)
+        return self._has_parent or bool(self._drive.loose_ends)
 
     @property
     def unasked(self) -> list[str]:

@@ -42,6 +42,7 @@ from stateward.records import (
     moment,
 )
 from stateward.state.about import ABOUT, VARS, Labels, checked, described, shown_in
+from stateward.state.appended import appended
 from stateward.state.conversation_life import Life
 from stateward.state.refusals import stored
 from stateward.state.shared_message import FORKED_FROM
@@ -57,7 +58,7 @@ from stateward.sync.state.json_document import append_patching
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
-from stateward.sync.state.turns import Turn, append_first, appended
+from stateward.sync.state.turns import Turn, append_first
 from stateward.sync.state.windows import read_window
 
 # Modules that few conversations need are imported by the methods that use them.

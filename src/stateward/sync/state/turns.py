@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from stateward.codec import AnyMessage, check_id, check_span, check_ttl, decode
 from stateward.errors import InvalidInput, KeyReusedError, LeaseHeld, StoreUnavailable
@@ -26,7 +26,6 @@ from stateward.ops import (
     Commit,
     Conflict,
     Duplicate,
-    Entity,
     Entry,
     Held,
     KeyReused,
@@ -38,6 +37,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Appended, Cursor
+from stateward.state.appended import appended
 from stateward.state.receipts import UNREAD
 from stateward.state.refusals import refuse, stored
 from stateward.state.window_record import Context, Window
@@ -319,19 +319,6 @@ def append_first(
     if isinstance(outcome, Suppressed):
         return Appended(outcome.status, 0, Cursor(0), redacted)
     return appended(outcome, handle.entity, redacted)
-
-
-def appended(
-    outcome: Outcome, entity: Entity, messages: tuple[dict[str, Any], ...] = ()
-) -> Appended:
-    """Return the record of an append that the store has answered; raises if it was refused."""
-    applied = stored(outcome, entity)
-    status: Literal["stored", "unreplicated", "duplicate"] = "stored"
-    if isinstance(outcome, Duplicate) and not outcome.own:
-        status = "duplicate"
-    elif not applied.replicated:
-        status = "unreplicated"
-    return Appended(status, applied.version, Cursor(applied.version, applied.stamp), messages)
 
 
 def first_append(handle: Handle, refused: KeyReused) -> Appended:

@@ -135,6 +135,11 @@ class Residence:
                 owner=owner,
             )
 
+    def is_home(self, entity: Entity) -> bool:
+        """Return whether the entity lives with this replica."""
+        names = replica_names(self._replicas)
+        return entity.kind in UNROUTED or _owner(routed_by(entity), names) == self.replica
+
     def _own(self, listed: Listed, names: tuple[str, ...]) -> Listed:
         """A page without what is still here but has to move, or has just been copied here."""
         own = tuple(

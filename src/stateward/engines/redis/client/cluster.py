@@ -123,10 +123,10 @@ class ClusterServers(OneServer):
         return " ".join(sorted(ids))
 
     async def scan(
-        self, address: Address, pattern: str, cursor: bytes, deadline: float | None
+        self, address: Address, pattern: str, cursor: bytes, count: int, deadline: float | None
     ) -> tuple[list[str], bytes]:
         """Return some keys of one node that match, and where to continue; b"0" is the end."""
-        return await self._scan(self._pool_of(address), pattern, cursor, deadline)
+        return await self._scan(self._pool_of(address), pattern, cursor, deadline, count)
 
     def _primaries(self) -> list[Pool]:
         return [self._pool_of(address) for address in self._slots.primaries()]
@@ -226,9 +226,11 @@ class ClusterServers(OneServer):
             if trip.is_restless() and left:
                 await world.pause(TRYING)
         if trip.errors:
-            for number in trip.errors:
-                self.doubt(address=self._slots.primary_of(steps[number].key))
-            raise failure_of(steps, trip.errors, self.name, cluster=True)
+            failure = failure_of(steps, trip.errors, self.name, cluster=True)
+            if isinstance(failure, StoreUnavailable):
+                for number in trip.errors:
+                    self.doubt(address=self._slots.primary_of(steps[number].key))
+            raise failure
         return Answers(trip.answers, trip.unreplicated)
 
     async def _redirect(

@@ -10,8 +10,8 @@ from hiredis import ReplyError
 from stateward.engines.redis.client.replica_wait import ReplicaWait
 from stateward.engines.redis.client.server import Server
 from stateward.engines.redis.client.wire import Command, pack
-from stateward.engines.redis.failures import NOT_RUN, code_of, refused
-from stateward.errors import StoreUnavailable
+from stateward.engines.redis.failures import NOT_RUN, code_of, failure, refused
+from stateward.errors import InvalidInput, StoreUnavailable
 
 BLOCK = 32  # reads that share a transaction: the server does nothing else meanwhile
 ASKING: Command = ("ASKING",)
@@ -187,9 +187,9 @@ class Pipeline:
     def check_wait(self, server: str) -> None:
         """Raise if the server could not wait for its replicas."""
         if isinstance(self._waited, ReplyError):
-            failure = refused(self._waited, server)
-            failure.applied = "unknown"
-            raise failure
+            error = refused(self._waited, server)
+            error.applied = "unknown"
+            raise error
 
 
 class _ReplySpan(NamedTuple):
@@ -228,21 +228,26 @@ def failure_of(
     server: str,
     *,
     cluster: bool = False,
-) -> StoreUnavailable:
-    """The first error in words, with what is known of all writes."""
-    failure: StoreUnavailable | None = None
+) -> StoreUnavailable | InvalidInput:
+    """The first error in words, with what is known of all writes.
+
+    A mistake of the caller comes first: it would fail all others each time.
+    """
+    first: StoreUnavailable | None = None
     applied = False
     for number, step in enumerate(steps):
         if number not in errors:
             applied = applied or step.writes
             continue
-        error = refused(errors[number], server, cluster=cluster)
+        error = failure(errors[number], server, cluster=cluster)
         error.__cause__ = errors[number]
-        failure = failure or error
+        if isinstance(error, InvalidInput):
+            return error
+        first = first or error
         applied = applied or (step.writes and error.applied == "unknown")
-    assert failure is not None
-    failure.applied = "unknown" if applied else "no"
-    return failure
+    assert first is not None
+    first.applied = "unknown" if applied else "no"
+    return first
 
 
 def _error_in(replies: Sequence[Any]) -> ReplyError | None:

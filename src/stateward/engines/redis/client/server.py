@@ -14,6 +14,7 @@ from stateward.world import World
 
 Login = tuple[str | None, str] | None  # user (None: the server's own) and password; None: its own
 CONNECTING = 3.0  # seconds that making a connection may take at most
+DUE_SECONDS = 5.0  # at most, until a connection is asked whether its server is still the primary
 WAITING = 0.5  # of a round trip's time may pass until another server has it
 ROLE: Command = ("ROLE",)
 NAME = "stateward"  # name of our connections in CLIENT LIST

@@ -177,10 +177,15 @@ class OneServer:
         return sorted(keys)
 
     async def _scan(
-        self, pool: Pool, pattern: str, cursor: bytes, deadline: float | None = None
+        self,
+        pool: Pool,
+        pattern: str,
+        cursor: bytes,
+        deadline: float | None = None,
+        count: int = SCANNED,
     ) -> tuple[list[str], bytes]:
         """Return some of one server's keys that match, and where to continue; b"0" is the end."""
-        asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
+        asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", count)
         (reply,) = await self._ask(pool, asked, deadline=deadline)
         if isinstance(reply, ReplyError):
             raise refused(reply, str(pool.address))

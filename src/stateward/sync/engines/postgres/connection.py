@@ -3,21 +3,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
 from psycopg import Connection
-from psycopg.generators import execute
 from psycopg.pq import TransactionStatus
-from psycopg.pq.abc import PGconn
-from psycopg.waiting import Ready, Wait
 
 from stateward.engines.postgres.arrays import register
 from stateward.engines.postgres.driver import bounded, news_of
 from stateward.engines.postgres.failures import Unanswered, is_from_pooler
 from stateward.engines.postgres.settings import Settings
-from stateward.engines.postgres.wire import Rows, Wire, check_role
+from stateward.engines.postgres.wire import Rows, Standing, Wire, ping, rest
 
 CANCEL_SECONDS = 2.0  # a server that takes longer to accept a cancellation is not reached at all
 LET_GO_SECONDS = 60.0  # of a backend that cannot be cancelled, because it waits for a disk
@@ -33,7 +30,7 @@ class Link(Connection[tuple[Any, ...]]):
     clock: Callable[[], float]
     used = 0.0  # when it last answered
     retired: int  # see `Met`: with another number it is not used again
-    wants_writer: bool
+    standing: Standing
     wire: Wire | None  # for single statements; None: cursors for all of them
     news: Callable[[], bool]  # True if the server has sent something unasked
 
@@ -56,17 +53,15 @@ class Link(Connection[tuple[Any, ...]]):
             with self.transaction():
                 for cursor, (query, params) in zip(cursors, queries, strict=True):
                     cursor.execute(query, params)
-        if self.wants_writer:
-            check_role(self.pgconn)
+        self.standing.check()
         return [cursor.fetchall() for cursor in cursors]
 
     def ping(self, seconds: float) -> bool:
         """Return whether the server answers within so many seconds, and still takes writes."""
         self.answer_by = self.clock() + seconds
         try:
-            self.wait(_ping(self.pgconn))
-            if self.wants_writer:
-                check_role(self.pgconn)
+            self.wait(ping(self.pgconn))
+            self.standing.check()
         except psycopg.Error:
             return False
         return True
@@ -92,7 +87,7 @@ class Link(Connection[tuple[Any, ...]]):
             while self.clock() < end and wanted():
                 self.answer_by = self.clock() + pause
                 try:
-                    return self.wait(_rest(self.pgconn))  # type: ignore[no-any-return]
+                    return self.wait(rest(self.pgconn))  # type: ignore[no-any-return]
                 except Unanswered:
                     pause = min(pause * 2, LOOK_SECONDS)
                 if not _is_at_work(self.pgconn.backend_pid, settings):
@@ -102,23 +97,6 @@ class Link(Connection[tuple[Any, ...]]):
         finally:
             self.pgconn.finish()
         return None
-
-
-def _ping(pgconn: PGconn) -> Generator[Any, Any, None]:
-    pgconn.send_query(b"")
-    yield from execute(pgconn)
-
-
-def _rest(pgconn: PGconn) -> Generator[Any, Any, None]:
-    """Read what is left of the answer to a request, however much of it was read already."""
-    while pgconn.transaction_status == TransactionStatus.ACTIVE:
-        ready = yield Wait.RW if pgconn.flush() else Wait.R
-        if not ready or not ready & Ready.R:
-            continue
-        pgconn.consume_input()
-        ends = 0  # two in a row: nothing more has come
-        while ends < 2 and not pgconn.is_busy():
-            ends = 0 if pgconn.get_result() is not None else ends + 1
 
 
 def _is_at_work(pid: int, settings: Settings) -> bool:
@@ -155,8 +133,8 @@ def connect(settings: Settings) -> Link:
     link.used = link.clock()
     link.retired = retired
     register(link)
-    link.wants_writer = settings.wants_writer
-    link.wire = Wire(link, settings.prepares, link.wants_writer) if settings.wire else None
+    link.standing = Standing(link, settings.wants_writer)
+    link.wire = Wire(link, settings.prepares, link.standing) if settings.wire else None
     link.news = news_of(link.pgconn.socket)
     return link
 

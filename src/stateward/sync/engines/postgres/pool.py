@@ -146,10 +146,11 @@ class Pool:
             self._letting_go.add(errand)
             self._free.lent.add(borrower)
             errand.wait(0)
-        except BaseException:  # no thread, or a signal's
+        except BaseException as error:
             link.pgconn.finish()
             self._end_letting_go(errand, borrower)
-            raise
+            if not isinstance(error, RuntimeError):  # no thread can be started
+                raise
 
     def _end_letting_go(self, errand: Errand, borrower: object) -> None:
         self._letting_go.discard(errand)

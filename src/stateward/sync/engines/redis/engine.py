@@ -45,6 +45,7 @@ from stateward.sync.engines.redis.reindex import IndexRepair
 from stateward.world import World
 
 Request = FastRequest | Batch
+LOOKS = 3  # times that a listing is read, while nodes of the cluster are being replaced
 
 CAPABILITIES = Capabilities(
     durable=True,
@@ -152,13 +153,15 @@ class RedisEngine:
         """Execute operations with listings on a cluster, once its index has what they look for."""
         repair = self._repair
         assert repair is not None
-        while True:
+        outcomes: list[Any] = []
+        for _ in range(LOOKS):
             repair.advance(ops, deadline)
             version = repair.version
             batch = Batch([plan_of(op, self._traits) for op in ops], self._traits)
             outcomes = self._finish(batch, deadline)
             if batch.wrote or repair.version == version:
-                return outcomes  # no node was replaced meanwhile
+                break  # no node was replaced meanwhile
+        return outcomes
 
     def _run(self, plan: Plan[Any], deadline: float | None) -> Any:
         """Carry out a plan of the engine's own."""

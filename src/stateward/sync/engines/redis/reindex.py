@@ -14,17 +14,20 @@ each listing, and whatever is found by then is listed. Only what an erasure list
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from stateward.engines.redis.client.server import Address
-from stateward.engines.redis.entries import WHOLE, enter_plan, whole_for_plan, whole_plan
+from stateward.engines.redis.entries import WHOLE, Walk, enter_plan, whole_for_plan, whole_plan
 from stateward.engines.redis.plans import Plan, Traits
-from stateward.errors import AccessRefused, EntityBusy
+from stateward.errors import AccessRefused, EntityBusy, StoreFull
 from stateward.ops import List, Op
 from stateward.sync.engines.redis.client.cluster import ClusterServers
 
+PAGE = 200  # keys that a server looks at for one page of the walk
 SOME_SECONDS = 0.25  # that one listing spends on the repair
+ALL_SECONDS = math.inf  # the same of an erasure, which also has a deadline
 
 Run = Callable[[Plan[Any], float | None], Any]
 
@@ -38,10 +41,8 @@ class IndexRepair:
         self._run = run
         self._monotonic = traits.server.world.monotonic
         self._whole_at = -1  # version of the map of slots for which the index was whole
-        self._ids = ""
-        self._left: list[Address] = []  # nodes whose heads are still to be looked at
-        self._cursor = b"0"
-        self._is_walking = False
+        self._whole_for = ""  # replication ids
+        self._at = Walk()
 
     @property
     def version(self) -> int:
@@ -55,11 +56,9 @@ class IndexRepair:
         if self._whole_at == version and not needs_all:
             return
         ids = self._servers.replication_ids(deadline)
-        if self._run(whole_for_plan(), deadline) != ids:
-            if self._is_walking and not needs_all:
-                return
+        if ids != self._whole_for and self._run(whole_for_plan(), deadline) != ids:
             try:
-                if not self._walk(ids, deadline):
+                if not self._walk(ids, deadline, needs_all):
                     if needs_all:
                         raise EntityBusy(
                             f"{self._servers.name}: a node of the cluster was replaced or "
@@ -68,6 +67,10 @@ class IndexRepair:
                             applied="no",
                         )
                     return
+            except StoreFull:
+                if needs_all:
+                    raise
+                return  # what is there can be listed
             except AccessRefused as error:
                 if needs_all:
                     raise AccessRefused(
@@ -80,27 +83,27 @@ class IndexRepair:
                 return
             if self._servers.replication_ids(deadline) != ids:
                 return self.advance(ops, deadline)
-            self._run(whole_plan(ids), deadline)
-        self._whole_at = version
+            with suppress(StoreFull):  # then other processes look again
+                self._run(whole_plan(ids), deadline)
+        self._whole_for, self._whole_at = ids, version
 
-    def _walk(self, ids: str, deadline: float | None) -> bool:
-        """Enter the entries of all heads; return False if time was up before the end."""
-        until = self._monotonic() + SOME_SECONDS
+    def _walk(self, ids: str, deadline: float | None, needs_all: bool) -> bool:
+        """Enter the entries of all heads; return False if time was up before the end.
+
+        Calls that walk at the same time share their progress.
+        """
+        now = self._monotonic()
+        until = now + (ALL_SECONDS if needs_all else SOME_SECONDS)
         if deadline is not None:
-            until = min(until, (self._monotonic() + deadline) / 2)
-        if ids != self._ids:
-            self._ids, self._left, self._cursor = ids, self._servers.nodes(), b"0"
-        left, self._is_walking = self._left, True
-        try:
-            while left:
-                heads, self._cursor = self._servers.scan(left[-1], WHOLE, self._cursor, deadline)
-                if heads:
-                    self._run(enter_plan(heads, self._traits), deadline)
-                if self._cursor == b"0":
-                    left.pop()
-                if left and self._monotonic() >= until:
-                    return False
-        finally:
-            self._is_walking = False
-        self._ids = ""
-        return True
+            until = min(until, (now + deadline) / 2)
+        if ids != self._at.ids:
+            self._at = Walk(ids, tuple(self._servers.nodes()))
+        while (at := self._at).left and at.ids == ids:
+            heads, cursor = self._servers.scan(at.left[-1], WHOLE, at.cursor, PAGE, deadline)
+            if heads:
+                self._run(enter_plan(heads, self._traits), deadline)
+            if self._at is at:  # otherwise another call has entered this page
+                self._at = at.after(cursor)
+            if self._at.left and self._monotonic() >= until:
+                return False
+        return self._at.ids == ids

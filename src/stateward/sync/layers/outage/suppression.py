@@ -28,7 +28,7 @@ from stateward.observe.stderr_log import DEFAULT_LOG
 from stateward.ops import WRITES, Append, Commit, Entity, Fetch, NotDroppedSince, Op, Outcome
 from stateward.sync.layers.layer import Layer
 from stateward.sync.layers.outage.replay import Replayer
-from stateward.world import Ticker, World
+from stateward.world import Ticker, World, went_wrong
 
 logger = logging.getLogger("stateward.policy")
 
@@ -327,7 +327,10 @@ class Suppression:
         if self._closed:
             return
         if self._ticker is None:
-            self._ticker = self._world.ticker(self.round, "stateward-spill")
+            try:
+                self._ticker = self._world.ticker(self.round, "stateward-spill")
+            except StoreUnavailable as error:  # a moment without threads
+                went_wrong("stateward-spill", error)
         elif delay < self._tick:
             self._ticker.wake()
 

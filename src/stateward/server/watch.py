@@ -1,0 +1,77 @@
+"""Refused requests, in the log and in numbers, so that misuse is noticed."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter, OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from stateward.server.keys import BEGIN, LONGEST, Keys
+from stateward.world import World
+
+REFUSED = (401, 403, 429)
+PAUSE = 5.0  # seconds after a line in which the like of it is only counted
+MOST_REMEMBERED = 1000
+PATH_SHOWN = 200  # characters
+
+logger = logging.getLogger("stateward.security")
+
+
+class Watch:
+    """Counts answers by status, and logs those that refuse."""
+
+    def __init__(self, world: World, keys: Keys) -> None:
+        self._world = world
+        self._keys = keys
+        self._answers: Counter[int] = Counter()
+        self._lately: OrderedDict[tuple[int, str, str], tuple[float, int]] = OrderedDict()
+
+    def answered(self, status: int, scope: Mapping[str, Any]) -> None:
+        """Count an answer; log it once in a while if it refuses."""
+        self._answers[status] += 1
+        if status not in REFUSED:
+            return
+        client = scope.get("client")
+        address, now = client[0] if client else "", self._world.monotonic()
+        who = _claimed(scope)
+        if who not in ("none", "a token") and not self._keys.knows(who):
+            who = "unknown"  # otherwise who makes ids up would fill the log
+        like = (status, who, address)
+        at, unlogged = self._lately.get(like, (float("-inf"), 0))
+        if now - at < PAUSE:
+            self._lately[like] = at, unlogged + 1
+            return
+        self._lately[like] = now, 0
+        self._lately.move_to_end(like)
+        if len(self._lately) > MOST_REMEMBERED:
+            self._lately.popitem(last=False)
+        fields: dict[str, Any] = {"answer": status, "key": who, "address": address}
+        fields["of"] = f"{status} of key {who}"
+        fields |= {"method": scope["method"], "path": ascii(scope["path"])[1:-1][:PATH_SHOWN]}
+        if unlogged:
+            fields["unlogged"] = unlogged
+        logger.warning("request_refused", extra=fields)
+
+    def metrics(self) -> str:
+        """Return the numbers as Prometheus reads them."""
+        name = "stateward_service_answers_total"
+        lines = [f"# HELP {name} Answers of the service, by status", f"# TYPE {name} counter"]
+        lines += [
+            f'{name}{{status="{status}"}} {self._answers[status]}'
+            for status in sorted({*REFUSED, *self._answers})
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def _claimed(scope: Mapping[str, Any]) -> str:
+    """Return the id of the key that a request names, right or wrong; never its secret."""
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    kind, _, secret = (given[0] if given else b"").decode("latin-1").partition(" ")
+    secret = secret.strip()
+    if kind.lower() != "bearer" or not secret:
+        return "none"
+    parts = secret.split(".")
+    if not secret.startswith(BEGIN) or len(secret) > LONGEST or len(parts) != 3:
+        return "a token"
+    return ascii(parts[1])[1:-1]
