@@ -49,6 +49,7 @@ from stateward.sync.state.scope import Scope
 
 PINNED = "pinned"  # the document of a thread that is kept regardless of `retain`
 UNPINNED = DocumentAt(PINNED, 0)
+NOTHING: tuple[None, None] = (None, None)  # the note of an append without `saw`, and its life
 DERIVED = "derived"  # the document that an adapter derives from a thread's messages
 
 logger = logging.getLogger("stateward.threads")
@@ -168,10 +169,8 @@ class Handle(Struct, frozen=True):
         scope = self.scope
         if scope.redact is not None and not takes_first:
             messages = self.redacted(messages)
-        note = None
-        if saw is not None:
-            note, seen_in = note_of(saw, self.entity, self.owner)
-            life = life or seen_in
+        note, seen_in = NOTHING if saw is None else note_of(saw, self.entity, self.owner)
+        life = life or seen_in
         added = Append(encode_messages(messages, scope.limits), key, takes_first, note)
         if life is not None:
             checks = (life.check, *checks)
