@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import sys
 import venv
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,6 +23,29 @@ pytest.register_assert_rewrite(
     "stateward.testing.conformance", "conformance.state", "blocking_cases"
 )
 
+# --- no code of ours reads a pickle -------------------------------------------------------------
+
+SOURCES = os.sep + os.path.join("src", "stateward") + os.sep
+
+
+def refuse_pickles(event: str, arguments: tuple[object, ...]) -> None:
+    """Fail where a pickle is read below a call of the product, however deep in a dependency.
+
+    Every unpickler reports the globals that it looks up. What is stored may have been written by
+    somebody with fewer rights than the process that reads it.
+    """
+    if event != "pickle.find_class":
+        return
+    frame = sys._getframe()
+    while frame is not None:
+        if SOURCES in frame.f_code.co_filename:
+            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            raise AssertionError(f"a pickle names {arguments} and is read below {place}")
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+sys.addaudithook(refuse_pickles)
+
 # How long an example takes says nothing on a machine that others use too.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -32,7 +56,8 @@ settings.load_profile("untimed")
 # `make test` runs what needs only Python and requirements-test.txt, in seconds. Folders say which
 # tests need more: a server, a framework, a browser, npm, child processes that are killed. Their
 # tests, those with a parameter that names a server, and those with the mark `verify` are left to
-# `make verify`; the mark `soak` leaves a test to `make soak`.
+# `make verify`; the mark `soak` leaves a test to `make soak`. The tier `python` is what another
+# version of Python runs of the tier `test`: each function, with a share of its parameters.
 
 NEED_MORE = {
     *("processes", "servers"),  # at any depth
@@ -44,6 +69,11 @@ SERVERS = re.compile(r"postgres|redis|valkey|cluster|pgbouncer|pooler|faststream
 LATER = ("verify", "soak", "timing")
 TESTS = Path(__file__).parent
 
+# Where one of these is set, pytest explains each failed comparison in full, and two long lists
+# take it minutes: tests that expect a case to fail would run into their time limit.
+for name in ("CI", "BUILD_NUMBER"):
+    os.environ.pop(name, None)
+
 
 def needs_more(path: Path) -> bool:
     """Return whether a folder on the way to this file is for `make verify`."""
@@ -52,21 +82,26 @@ def needs_more(path: Path) -> bool:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--tier", choices=("test", "verify"), default="verify", help="test: what needs only Python"
+        "--tier",
+        choices=("python", "test", "verify"),
+        default="verify",
+        help="test: what needs only Python; python: each of its functions, with some parameters",
     )
 
 
+def is_first_tier(config: pytest.Config) -> bool:
+    return config.getoption("--tier") != "verify"
+
+
 def pytest_configure(config: pytest.Config) -> None:
-    first = config.getoption("--tier") == "test"
-    collected.soak = not first and "not soak" not in config.option.markexpr
+    collected.soak = not is_first_tier(config) and "not soak" not in config.option.markexpr
     if hasattr(config, "cache") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Causes(config.cache))
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files that cannot even be imported where requirements-dev.txt is not installed."""
-    first = config.getoption("--tier") == "test"
-    return True if first and needs_more(collection_path) else None
+    return True if is_first_tier(config) and needs_more(collection_path) else None
 
 
 def pytest_pycollect_makeitem(name: str, obj: object) -> list[pytest.Item] | None:
@@ -80,10 +115,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         parameters = item.callspec.id.split("-") if hasattr(item, "callspec") else []
         if needs_more(item.path) or any(map(SERVERS.match, parameters)):
             item.add_marker("verify")
-    if config.getoption("--tier") == "test":
-        later = [item for item in items if any(map(item.get_closest_marker, LATER))]
-        config.hook.pytest_deselected(items=later)
-        items[:] = [item for item in items if not any(map(item.get_closest_marker, LATER))]
+    if not is_first_tier(config):
+        return
+    chosen = [item for item in items if not any(map(item.get_closest_marker, LATER))]
+    if config.getoption("--tier") == "python":
+        share = collected.share([item.nodeid for item in chosen], sys.version_info.minor)
+        chosen = [item for item in chosen if item.nodeid in share]
+    config.hook.pytest_deselected(items=list({*items}.difference(chosen)))
+    items[:] = chosen
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -140,7 +179,7 @@ def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
     """Report which programs were missing, so that no one takes their tests for passed."""
-    if config.getoption("--tier") == "test":
+    if is_first_tier(config):
         return
     absent = [name for name in ("prometheus", "promtool") if shutil.which(name) is None]
     if absent:

@@ -142,6 +142,8 @@ FOREIGN = {
     ("integrations/openai_agents", "_CompactionSnapshot"),
     # ADK keeps the version that a session was read at in this attribute, for services to use.
     ("integrations/google_adk/sessions", "_storage_update_marker"),
+    # The only way for a tool of ADK to end an invocation, as ADK's own tools do.
+    ("integrations/google_adk/tools", "_invocation_context"),
     # OpenTelemetry's readers ask an exporter for these two; a wrapper must do so, too. A test of
     # the exporter finds a version of the SDK that keeps them elsewhere.
     ("observe/exporters/otel", "_preferred_temporality"),

@@ -41,6 +41,8 @@ MISTAKES = [
     "redis://u:{}@127.0.0.1:1?nope=1",
     "redis://u:{}@127.0.0.1:1?timeout=nope",
     "redis+sentinel://u:{}@127.0.0.1:1",
+    "redis+sentinel://127.0.0.1:1,127.0.0.1:2/service?sentinel_user=u&sentinel_password={}",
+    "redis+sentinel://127.0.0.1:1/service?sentinel_password={}&sentinel_tls=maybe",
     "rediss://u:{}@127.0.0.1:1?ca=/nowhere",
     "postgresql://u:{}@127.0.0.1:1/db?nope=1",
     "postgresql://u:{}@127.0.0.1:1/db?schema=A",

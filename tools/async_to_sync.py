@@ -36,6 +36,7 @@ FILES = dict.fromkeys(
         "state/*.py",
         "layers/cache.py",
         "layers/coalescer.py",
+        "layers/confirmation.py",
         "layers/gather.py",
         "layers/leases/held.py",
         "layers/instruments.py",
@@ -54,6 +55,7 @@ FILES = dict.fromkeys(
         "engines/postgres/pool.py",
         "engines/postgres/snapshot.py",
         "engines/redis/engine.py",
+        "engines/redis/reindex.py",
         "engines/redis/client/cluster.py",
         "engines/redis/client/pool.py",
         "engines/redis/client/sentinel.py",
@@ -68,8 +70,10 @@ FILES = dict.fromkeys(
 # Files that a glob above matches, but that both colours import as they are (no I/O in them).
 SHARED = {
     "state/about.py",
+    "state/appended.py",
     "state/beginnings.py",
     "state/change_feed.py",
+    "state/conversation_life.py",
     "state/cron.py",
     "state/document_record.py",
     "state/edits.py",
@@ -98,7 +102,9 @@ SHARED = {
     "state/window_record.py",
     "state/window_request.py",
     "state/thread_listener.py",
+    "state/typed_value.py",
     "state/workflow_record.py",
+    "state/uncertainty.py",
     "state/work.py",
 }
 

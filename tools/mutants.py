@@ -1,11 +1,14 @@
 """Change an engine in one small way after the other, and see which cases notice.
 
     python tools/mutants.py --engine sqlite --count 60 --seed 1
+    python tools/mutants.py --engine postgres --files wire pool --tests tests/postgres
 
 Each mutant is a copy of the package with one change. First the cases of the contract are run on
 it; what these let pass meets the cases of the state layer. A promise that only a state case holds
 is a hole of the contract, and so is a mutant that survives, unless `mutants_explained.py` says why
-nobody can tell it from the engine. The same seed and source draw the same mutants.
+nobody can tell it from the engine. The same seed and source draw the same mutants. With `--files`
+the mutants are of these alone, and those that survive the contract meet the tests of `--tests`,
+which know of faults.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,7 +52,7 @@ class Verdict(NamedTuple):
     mutation: Mutation
     before: str
     after: str
-    by: str  # contract, state, nothing
+    by: str  # contract, state, tests, nothing
     case: str
     error: str
 
@@ -59,7 +62,12 @@ class Verdict(NamedTuple):
         return explanation(self.mutation.path, self.before, self.after)
 
     def __str__(self) -> str:
-        words = {"contract": "killed by contract", "state": ONLY_BY_STATE, "nothing": SURVIVED}
+        words = {
+            "contract": "killed by contract",
+            "state": ONLY_BY_STATE,
+            "tests": "killed by the tests",
+            "nothing": SURVIVED,
+        }
         head = words[self.by]
         lines = [
             f"{head}: {self.mutation.path}:{self.mutation.line}",
@@ -73,9 +81,12 @@ class Verdict(NamedTuple):
         return "\n".join(lines)
 
 
-def sources_of(engine: str) -> Iterator[Path]:
-    """Yield the files of an engine that hold what the contract is about."""
+def sources_of(engine: str, files: Sequence[str] = ()) -> Iterator[Path]:
+    """Yield the files of an engine with these names, or those that the contract is about."""
     folder = PACKAGE / "engines" / engine
+    if files:
+        yield from (folder / f"{name}.py" for name in files)
+        return
     for path in sorted(folder.rglob("*")):
         if path.suffix == ".py":
             of = path.stem.removesuffix("_sync")
@@ -87,11 +98,11 @@ def sources_of(engine: str) -> Iterator[Path]:
         yield PACKAGE / "engines" / "rules.py"
 
 
-def draw(engine: str, seed: int, only: str) -> Iterator[Mutation]:
+def draw(engine: str, seed: int, only: str, files: Sequence[str] = ()) -> Iterator[Mutation]:
     """Yield the mutants of an engine in the order that the seed decides."""
     made = [
         mutation
-        for path in sources_of(engine)
+        for path in sources_of(engine, files)
         for mutation in mutations_of(str(path.relative_to(PACKAGE)), path.read_text("utf-8"))
         if only in f"{mutation.path}:{mutation.line}"
     ]
@@ -149,7 +160,21 @@ class Bench:
             kills[answer["case"]] += 1
         return answer
 
-    def judge(self, mutation: Mutation, stages: int = 2) -> Verdict | None:
+    def run_tests(self, tests: Sequence[str]) -> dict[str, Any]:
+        """Run tests of `make verify` instead of a stage, until the first that fails."""
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "--tb=line", "-m",
+             "not soak", "-p", "no:cacheprovider", "--timeout", "60", *tests],
+            env=os.environ | {"PYTHONPATH": str(self._package.parent)},
+            cwd=ROOT, capture_output=True, text=True,
+        )  # fmt: skip
+        failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        verdict = "killed" if done.returncode else "survived"
+        return {"verdict": verdict, "case": " ".join(failed[:1]), "error": ""}
+
+    def judge(
+        self, mutation: Mutation, stages: int = 2, tests: Sequence[str] = ()
+    ) -> Verdict | None:
         """Put one mutant through the stages; None if it is no program.
 
         State cases are spared for a mutant that is explained: they take the longest.
@@ -166,8 +191,11 @@ class Bench:
         try:
             named = STAGES_OF_TWINS if path.stem.endswith("_sync") else STAGES
             explained = explanation(mutation.path, *described)
+            if tests:  # what no case is about meets the tests first
+                named = (named[0], "tests")
+                named = named[:: -1 if path.stem in BESIDES else 1]
             for stage in named[: 1 if explained else stages]:
-                answer = self.run(stage)
+                answer = self.run_tests(tests) if stage == "tests" else self.run(stage)
                 if answer["verdict"] == "invalid":
                     return None
                 if answer["verdict"] == "killed":
@@ -187,7 +215,15 @@ def _compiles(path: Path, text: str) -> bool:
     return True
 
 
-def run(engine: str, count: int, seed: int, only: str = "", stages: int = 2) -> list[Verdict]:
+def run(
+    engine: str,
+    count: int,
+    seed: int,
+    only: str = "",
+    stages: int = 2,
+    files: Sequence[str] = (),
+    tests: Sequence[str] = (),
+) -> list[Verdict]:
     """Judge `count` mutants of an engine, and print each."""
     verdicts: list[Verdict] = []
     with (
@@ -197,8 +233,8 @@ def run(engine: str, count: int, seed: int, only: str = "", stages: int = 2) -> 
         sound = bench.run(STAGES[0])
         assert sound["verdict"] == "survived", f"the engine itself fails: {sound}"
         print(f"{engine}, seed {seed}: {sound['cases']} cases in {sound['seconds']} s", flush=True)
-        for mutation in draw(engine, seed, only):
-            verdict = bench.judge(mutation, stages)
+        for mutation in draw(engine, seed, only, files):
+            verdict = bench.judge(mutation, stages, tests)
             if verdict is not None:
                 verdicts.append(verdict)
                 print(verdict, flush=True)
@@ -211,10 +247,11 @@ def run(engine: str, count: int, seed: int, only: str = "", stages: int = 2) -> 
 def figures(engine: str, seed: int, verdicts: list[Verdict]) -> str:
     """Return one line that sums up a run."""
     by = Counter(verdict.by for verdict in verdicts)
+    other = by["state"] + by["tests"]
     explained = sum(1 for verdict in verdicts if verdict.by != "contract" and verdict.reason)
     return (
         f"{engine}, seed {seed}: {len(verdicts)} mutants, {by['contract']} killed by the contract, "
-        f"{by['state']} only by a state case, {by['nothing']} survived; {explained} explained"
+        f"{other} only by another case, {by['nothing']} survived; {explained} explained"
     )
 
 
@@ -226,11 +263,14 @@ def main() -> None:
     parser.add_argument(
         "--only", default="", help="mutate only lines whose FILE:LINE has this in it"
     )
+    parser.add_argument("--files", nargs="+", default=[], help="mutate these of the engine alone")
+    parser.add_argument("--tests", nargs="+", default=[], help="run these after the contract")
     parser.add_argument("--contract", action="store_true", help="without the state cases")
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(10_000) if given.seed is None else given.seed
     for engine in given.engine or ENGINES:
-        run(engine, given.count, seed, given.only, 1 if given.contract else 2)
+        stages = 1 if given.contract else 2
+        run(engine, given.count, seed, given.only, stages, given.files, given.tests)
 
 
 if __name__ == "__main__":

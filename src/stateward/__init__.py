@@ -20,6 +20,7 @@ from stateward.context.compaction import Compaction
 from stateward.errors import (
     AccessRefused,
     BackupDamaged,
+    ConversationDeletedError,
     DiskProblem,
     EffectUnknown,
     EntityBusy,
@@ -139,6 +140,7 @@ __all__ = [
     "Compaction",
     "Concern",
     "Context",
+    "ConversationDeletedError",
     "Counters",
     "Cursor",
     "DiskProblem",

@@ -89,7 +89,7 @@ def decode(text: str | bytes) -> Any:
     """Decode one JSON text that Stateward stored."""
     try:
         return _decoder.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise _damaged(error) from error
 
 
@@ -97,7 +97,7 @@ def decode_lines(lines: str) -> list[Any]:
     """Decode several JSON texts joined by newlines."""
     try:
         return _decoder.decode_lines(lines)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise _damaged(error) from error
 
 
@@ -206,19 +206,6 @@ def to_type(value: Json, cls: type[T], what: str) -> T:
         ) from error
     except TypeError as error:
         raise _no_type(cls, error) from error
-
-
-def to_json(value: object, cls: type[Any], what: str) -> Json:
-    """Convert an object of a type to a JSON object, checked against the type."""
-    dump = getattr(value, "model_dump", None)
-    try:
-        plain = msgspec.to_builtins(value) if dump is None else dump(mode="json", by_alias=True)
-    except TypeError as error:
-        raise InvalidInput(f"{what} holds what JSON cannot: {error}") from error
-    if type(plain) is not dict:
-        raise InvalidInput(f"{what} is a {_name(cls)}, not {shown(value)}")
-    to_type(plain, cls, what)
-    return plain
 
 
 def _name(cls: object) -> str:

@@ -6,13 +6,14 @@ Stateward is a layer over that one method. `stateward.testing.conformance` prove
 The rules every engine keeps:
 
 1.  **Durable when answered.** A commit is atomic, and durable to the declared level
-    (`Description.durability`) before its outcome is returned.
+    (`Description.durability`) before its outcome is returned. An answer that a server gave before
+    it committed proves nothing: if the commit is refused, so is the batch.
 2.  **A batch is not a transaction.** It holds at most one commit an entity; otherwise its
     operations are concurrent. What needs order goes into one commit.
 3.  **Refusals are outcomes, never exceptions**: `Conflict`, `Duplicate`, `KeyReused`, `Held`,
     `Fenced`, `NotYours`, with the current values, and with nothing written. An exception
     means that the engine failed; `StoreUnavailable.applied` says whether any of the batch was
-    applied: "no" or "unknown".
+    applied: "no" or "unknown". `StoreUnavailable.is_busy` says that the store serves others.
 4.  **A lost reply is survivable.** An entity remembers the ops it applied, with their
     outcomes: at least the last `OPS_KEPT`, all of the last `OPS_SECONDS` up to `OPS_MOST`, and all
     of the last `CALL_SECONDS`, however many: a call may be tried again for as long as it lives.
@@ -85,6 +86,7 @@ class Capabilities(Struct, frozen=True):
     snapshots: bool = False  # `snapshot` shows one moment of the whole store
     purges: bool = False  # `purge` removes a namespace immediately, and leaves no marks
     parts: bool = False  # one part may fail while the others answer: see `Parted`
+    replicates: bool = False  # waits for replicas; see `Applied.replicated`
     migrates: bool = False  # its URL takes `migrate=off`: then `open` changes nothing
     schemas: bool = False  # one database can hold separate stores: see `Schemas`
     system: str = ""  # the store's name in metrics, e.g. "postgresql"; nothing else asks for it
@@ -102,6 +104,7 @@ class Description(Struct, frozen=True):
     rows: int | None = None  # entities, entries and documents, by a cheap estimate
     capacity: int | None = None  # the largest size in bytes
     parts: Mapping[str, Description] = {}  # of a layered store, by what lives there
+    problem: str | None = None  # a promise of the URL that the store cannot keep now
 
 
 def summed(parts: Mapping[str, Any]) -> Description:

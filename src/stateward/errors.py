@@ -6,6 +6,7 @@ Each message says what happened and what to do; the driver's own error, if any, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -63,6 +64,14 @@ class KeyReusedError(StatewardError):
 
 class NotYoursError(StatewardError):
     """The thread belongs to another user."""
+
+
+class ConversationDeletedError(StatewardError):
+    """The conversation was deleted, its user erased, or its retention ended, after this was begun.
+
+    Nothing was written, and a retry would bring back what was deleted: stop. What is begun from now
+    on starts a new conversation.
+    """
 
 
 class LeaseLost(StatewardError):
@@ -168,12 +177,33 @@ class StoreUnavailable(StatewardError):
     """The store did not answer, or failed.
 
     `applied` says whether the write was applied: "no", or "unknown" (it may have been stored;
-    repeating the same call with the same key is safe).
+    repeating the same call with the same key is safe). `is_busy`: the store serves other calls, so
+    this one is worth repeating until its deadline, whatever the number of failures.
     """
+
+    is_busy = False
 
     def __init__(self, message: str, *, applied: Literal["no", "unknown"] = "no") -> None:
         super().__init__(message)
         self.applied = applied
+
+
+class NotReplicated(StoreUnavailable):
+    """The write is stored on the primary, but too few replicas have confirmed it in time.
+
+    A failover now could lose it. Repeating the call is safe, and waits for the replicas again.
+    `outcomes` are those of all operations of the call; engines and layers use them.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        applied: Literal["no", "unknown"] = "unknown",
+        outcomes: Sequence[Any] = (),
+    ) -> None:
+        super().__init__(message, applied=applied)
+        self.outcomes = outcomes
 
 
 class StoreTooSlow(StoreUnavailable):
@@ -195,6 +225,8 @@ class EntityBusy(StoreUnavailable):
 
     Look for a transaction that was left open.
     """
+
+    is_busy = True
 
 
 class NotLaidOut(StoreUnavailable):

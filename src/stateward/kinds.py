@@ -86,6 +86,8 @@ CACHED = frozenset(name for name, kind in KINDS.items() if kind.cached)
 
 REMEMBERING = frozenset({USER, SHARED})  # their log is their documents' history
 
+SERVICE_NAMESPACE = "stateward.service"  # where the service keeps its keys and its log
+
 
 def turn_of(thread: Entity, key: str) -> Entity:
     """Return the entity of one request on a thread: a digest, so that it reveals neither."""

@@ -422,7 +422,8 @@ class Entry(Struct, frozen=True, tag=True):
 class Applied(Struct, frozen=True, tag=True, omit_defaults=True):
     """The commit was stored `at` that time. `documents` has the new versions of written documents.
 
-    `values` has the documents of `reading` as they were *before* this commit.
+    `values` has the documents of `reading` as they were *before* this commit. With `replicated`
+    False it is stored on the primary, but too few replicas have confirmed it in time.
     """
 
     version: int
@@ -432,6 +433,7 @@ class Applied(Struct, frozen=True, tag=True, omit_defaults=True):
     lease: Lease | None = None
     created: bool = False
     values: Mapping[str, Value] = {}
+    replicated: bool = True
 
 
 class Duplicate(Struct, frozen=True, tag=True):

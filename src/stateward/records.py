@@ -82,14 +82,15 @@ class Summary(Struct, frozen=True):
 class Appended(Struct, frozen=True):
     """The outcome of an append.
 
-    `stored`: it is in the store. `duplicate`: an append with the same key already was. `spilled`:
-    the store failed; the messages are on this machine, and are stored when the store answers again.
-    `dropped`: the store failed and there was no room to spill: they are lost. For the last two the
-    version is 0, because it is not known yet. With `repeat="first"`, `messages` are those stored
-    under the key, possibly by another delivery.
+    `stored`: it is in the store. `unreplicated`: it is, and can be read, but too few replicas have
+    confirmed it in time, so a failover now could lose it. `duplicate`: an append with the same key
+    already was. `spilled`: the store failed; the messages are on this machine, and are stored when
+    the store answers again. `dropped`: the store failed and there was no room to spill: they are
+    lost. For the last two the version is 0, because it is not known yet. With `repeat="first"`,
+    `messages` are those stored under the key, possibly by another delivery.
     """
 
-    status: Literal["stored", "duplicate", "spilled", "dropped"]
+    status: Literal["stored", "unreplicated", "duplicate", "spilled", "dropped"]
     version: int
     cursor: Cursor
     messages: tuple[dict[str, Any], ...] = ()
@@ -374,7 +375,10 @@ class ErasureReceipt(Struct, frozen=True, repr_omit_defaults=True):
 
 
 class Health(Struct, frozen=True, repr_omit_defaults=True):
-    """Whether the store answers. If not, `error` has the reason."""
+    """Whether the store answers, and keeps what its URL promises. If not, `error` has the reason.
+
+    A store that `answers` without being ok has too few replicas for `wait_replicas`.
+    """
 
     ok: bool
     engine: str | None = None
@@ -389,7 +393,9 @@ class Health(Struct, frozen=True, repr_omit_defaults=True):
     spill_depth: int = 0  # spilled appends that wait for the store
     spill_bytes: int = 0
     spill_problem: str | None = None  # why they are in memory alone
+    spill_refused: int = 0  # turns that the store refused, each in a file of its own
     alarms: tuple[str, ...] = ()  # the names of those that are up
+    answers: bool = True  # for probes: other processes would fare no better
 
 
 class ReplicaCounts(Struct, frozen=True):

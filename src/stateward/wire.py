@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from stateward import errors
 from stateward.engine import Description
-from stateward.errors import AccessRefused, StatewardError, StoreUnavailable
+from stateward.errors import AccessRefused, InvalidInput, StatewardError, StoreUnavailable, TooLarge
 from stateward.ops import Entity, Op, Outcome
 
 T = TypeVar("T")
@@ -25,7 +25,14 @@ REPORTED = {
     name: getattr(errors, name)
     for name in (
         *("InvalidInput", "TooLarge", "NotPermitted", "SchemaError"),
-        *("StoreUnavailable", "StoreTooSlow", "EntityBusy", "DiskProblem", "StoreFull"),
+        *(
+            "StoreUnavailable",
+            "StoreTooSlow",
+            "EntityBusy",
+            "DiskProblem",
+            "StoreFull",
+            "NotReplicated",
+        ),
     )
 }
 
@@ -111,8 +118,16 @@ FACTS: Format[StoreFacts] = Format(StoreFacts)
 _decode_problem = msgspec.json.Decoder(Problem).decode
 
 
+TOO_LARGE = 413
+MOVED = (301, 308)  # to another URL, for every further request
+PASSING = (408, 425, 429)  # refusals of this moment: the same request may be accepted later
+
+
 def failure_of(status: int, body: bytes, service: str) -> StatewardError:
-    """Return the error of a problem document, or of any other answer that a proxy has sent."""
+    """Return the error of a problem document, or of any other answer that a proxy has sent.
+
+    A refusal that repeating cannot change is the caller's error, not an outage.
+    """
     try:
         problem = _decode_problem(body)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -121,7 +136,22 @@ def failure_of(status: int, body: bytes, service: str) -> StatewardError:
     if status == 401:
         return AccessRefused(message, applied="no")
     kind: type[StatewardError] = REPORTED.get(problem.error, StoreUnavailable)
+    if problem.error not in REPORTED and status == TOO_LARGE:
+        return TooLarge(
+            f"{message} (status {status}): the request is too large for the service or a proxy "
+            "before it; send less in one call, or raise the proxy's limit (nginx: "
+            "client_max_body_size)"
+        )
+    if problem.error not in REPORTED and _is_lasting(status):
+        return InvalidInput(
+            f"{message} (status {status}): the service, or a proxy or firewall before it, refuses "
+            "this request, so it is not repeated; check the URL and the rules of what is in between"
+        )
     if issubclass(kind, StoreUnavailable):
         surely_not = problem.applied == "no" or status < 500
         return kind(message, applied="no" if surely_not else "unknown")
     return kind(message)
+
+
+def _is_lasting(status: int) -> bool:
+    return status in MOVED or (400 <= status < 500 and status not in PASSING)

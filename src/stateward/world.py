@@ -24,6 +24,8 @@ from itertools import count
 from random import SystemRandom
 from typing import Any, TypeVar
 
+from stateward.errors import StoreUnavailable
+
 T = TypeVar("T")
 
 # The digits of base 64 in the order of their values, so that text sorts as the bytes do.
@@ -34,6 +36,7 @@ _IN_ORDER = bytes.maketrans(
 _48_BITS = (1 << 48) - 1
 
 AFTER_ERROR = 1.0  # seconds until failed background work is retried
+AFTER_NO_THREAD = 0.05  # seconds until a thread that could not be started is started
 
 logger = logging.getLogger("stateward.background")
 
@@ -41,6 +44,22 @@ logger = logging.getLogger("stateward.background")
 def went_wrong(what: str, error: Exception) -> None:
     """Log that background work has failed and will be retried."""
     logger.error("background_failed", extra={"what": what, "error": repr(error)}, exc_info=error)
+
+
+def start(thread: threading.Thread) -> None:
+    """Start a thread; raises `StoreUnavailable` at a moment without threads."""
+    try:
+        thread.start()
+    except (RuntimeError, MemoryError) as error:
+        raise _no_thread(error) from error
+
+
+def _no_thread(error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"this process cannot start another thread now ({error}): raise its limit of processes and "
+        "threads (ulimit -u, a container's pids limit) or its memory",
+        applied="no",
+    )
 
 
 class Helper(threading.Thread):
@@ -52,29 +71,45 @@ class Helper(threading.Thread):
     """
 
     def __init__(self, target: Callable[[], object], name: str) -> None:
-        super().__init__(target=target, name=name, daemon=True)
+        # A thread whose start has failed cannot be started again: it is made again.
+        self._make = partial(super().__init__, target=target, name=name, daemon=True)
+        self._make()
         self._asked = False
+        self._given_up = False
         self._starting = threading.Lock()
         self._started_or_failed = threading.Lock()  # released then; an `Event` can deadlock
         self._started_or_failed.acquire()
 
     def start(self) -> None:
-        """Start the thread soon; does nothing if it was started before."""
+        """Start the thread soon; does nothing if it was started before.
+
+        Raises `StoreUnavailable` at a moment without threads; then it may be called again.
+        """
         if not self._asked:
-            _thread.start_new_thread(self._begin, ())
+            try:
+                _thread.start_new_thread(self._begin, ())
+            except (RuntimeError, MemoryError) as error:
+                raise _no_thread(error) from error
             self._asked = True
 
     def _begin(self) -> None:
         with self._starting:
             try:
-                if self.ident is None:  # else the caller was interrupted and called again
-                    super().start()
+                while self.ident is None:  # else the caller was interrupted and called again
+                    try:
+                        super().start()
+                    except (RuntimeError, MemoryError):  # that of this thread was the last one
+                        if self._given_up:
+                            break
+                        self._make()
+                        time.sleep(AFTER_NO_THREAD)
             finally:
                 if self._started_or_failed.locked():
                     self._started_or_failed.release()
 
     def join(self, timeout: float | None = None) -> None:
         """Wait for the end of the thread; returns at once if it was never started."""
+        self._given_up = True
         if self._asked:
             with self._started_or_failed:
                 pass
@@ -101,7 +136,7 @@ class Errand:
     def wait(self, seconds: float | None) -> bool:
         """Wait up to `seconds`; returns whether the work has ended."""
         if not self._begun:  # several callers may get here: `_run` starts the work once
-            threading.Thread(target=self._run, name=self._name, daemon=True).start()
+            start(threading.Thread(target=self._run, name=self._name, daemon=True))
         woken = threading.Lock()
         woken.acquire()
         self._waiting.append(woken)
@@ -126,7 +161,8 @@ class Errand:
 class Ticker:
     """Calls `step` repeatedly on its own thread: after the delay it returned, or when woken.
 
-    `step` returns the seconds until its next call, or None to wait for `wake`.
+    Making one raises `StoreUnavailable` at a moment without threads. `step` returns the seconds
+    until its next call, or None to wait for `wake`.
     """
 
     def __init__(self, step: Callable[[], float | None], name: str) -> None:
@@ -177,13 +213,23 @@ class Crew:
         self._at_work = 0
 
     def submit(self, job: Callable[[], None]) -> None:
-        """Queue a job; jobs start in the order of their submission."""
+        """Queue a job; jobs start in the order of their submission.
+
+        At a moment without threads, the caller does the job itself, unless others are at work.
+        """
         with self._lock:
             self._jobs.append(job)
             if self._at_work == self._most:
                 return
             self._at_work += 1
-        threading.Thread(target=self._work, name="offloaded").start()
+        try:
+            threading.Thread(target=self._work, name="offloaded").start()
+        except (RuntimeError, MemoryError):
+            with self._lock:
+                if self._at_work > 1:
+                    self._at_work -= 1
+                    return
+            self._work()
 
     def _work(self) -> None:
         while True:

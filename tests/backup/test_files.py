@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import stat
+import tracemalloc
 import zlib
 from hashlib import sha256
 from pathlib import Path
@@ -18,6 +19,8 @@ import stateward
 from backup.conftest import NewStore
 from backup.states import everything, fill
 from stateward import sync
+from stateward.kinds import SERVICE_NAMESPACE
+from stateward.server.asker import OWN_NAMESPACE
 from stateward.transfer.backup import backup, restore, verify
 from stateward.transfer.format import _stored
 
@@ -237,14 +240,64 @@ def test_a_bomb_is_refused_before_memory_is_full(tmp_path: Path, new_store: NewS
     refused(path, "too large", new_store("memory"))
 
 
-def test_a_line_that_is_longer_than_any_trap_is_read_back(
-    new_store: NewStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("megabytes", [20, 100])
+@pytest.mark.parametrize("ends", [True, False], ids=["whole", "cut"])
+def test_a_small_file_takes_little_memory_to_refuse(
+    megabytes: int, ends: bool, tmp_path: Path
 ) -> None:
-    """The limit is lowered here: nobody wants to wait for a document of 256 MiB."""
+    """Whatever it unpacks to: one line that ends, or a line that does not."""
+    path = tmp_path / "a.backup"
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    parts = [packer.compress(b'{"is":"entity","kind":"thread","id":"')]
+    parts += (packer.compress(b" " * (1 << 20)) for _ in range(megabytes))
+    parts.append(packer.compress(b'"}\n' if ends else b""))
+    path.write_bytes(b"".join(parts) + packer.flush())
+    tracemalloc.start()
+    try:
+        with pytest.raises(stateward.BackupDamaged):
+            verify(str(path))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 80_000_000
+
+
+def test_a_line_of_many_levels_is_refused(tmp_path: Path, new_store: NewStore) -> None:
+    path = tmp_path / "a.backup"
+    line = b'{"is":"entity","x":' + b"[" * 50_000 + b"]" * 50_000 + b"}\n"
+    path.write_bytes(gzip.compress(line))
+    refused(path, "cannot be read", new_store("memory"))
+
+
+def test_keys_of_the_service_are_restored_only_where_they_are_asked_for(
+    tmp_path: Path, new_store: NewStore
+) -> None:
+    own = OWN_NAMESPACE
+    assert own == SERVICE_NAMESPACE
+    url, into = new_store("memory"), new_store("memory")
+    with sync.open(url, namespace=own) as store:
+        store.shared("x").put({"n": 1})
+    path = str(tmp_path / "a.backup")
+    backup(url, path, namespace=own)
+    with pytest.raises(stateward.InvalidInput, match="--namespace stateward"):
+        restore(path, into)
+    with sync.open(into, namespace=own) as store:
+        assert not store.shared("x").get().exists
+    restore(path, into, namespace=own)
+    with sync.open(into, namespace=own) as store:
+        assert store.shared("x").get().value == {"n": 1}
+
+
+@pytest.mark.parametrize("text", ["x", "random"])
+def test_a_line_that_is_longer_than_any_trap_is_read_back(
+    new_store: NewStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    """The limit is lowered here: a document of 24 MiB would take long to wait for."""
     monkeypatch.setattr("stateward.transfer.format.LARGEST_MEMBER", 1 << 18)
     url, into = new_store("memory"), new_store("memory")
     with sync.open(url) as store:
-        store.shared("x").put({"blob": "x" * (1 << 19)})
+        blob = text * (1 << 19) if text == "x" else Random(1).randbytes(1 << 18).hex()
+        store.shared("x").put({"blob": blob})
     path = str(tmp_path / "a.backup")
     made = backup(url, path)
     assert verify(path) == made

@@ -157,3 +157,24 @@ def test_what_expires_meanwhile_does_no_harm(new_store: NewStore, tmp_path: Path
         assert list(store.threads()) == []
         assert store.user("u-1").get().value["name"] == "Noor"
     assert everything(new) == everything(old)
+
+
+def test_an_effect_that_is_tried_again_in_a_copy_has_the_key_of_its_first_try(
+    new_store: NewStore,
+) -> None:
+    url, keys = new_store("sqlite"), []
+
+    def pay() -> str:
+        keys.append(stateward.idempotency_key())
+        if len(keys) == 1:
+            raise TimeoutError("no reply")
+        return "paid"
+
+    with sync.open(url) as store, pytest.raises(stateward.EffectUnknown) as caught:
+        store.thread("t", user="u").effect("c", pay, keyed=True)
+    copy(url, url, to="elsewhere")
+    with sync.open(url, namespace="elsewhere") as store:
+        (info,) = store.effects("unknown")
+        assert store.thread("t", user="u").effect("c", pay, keyed=True) == "paid"
+    assert {caught.value.key, info.key, *keys} == {keys[0]}
+    assert len(keys) == 2

@@ -66,6 +66,7 @@ SWEEPS = frozenset(
         "methods.nothing_that_was_erased_comes_back_by_a_call_under_way",
         "methods.nothing_that_was_erased_comes_back_by_a_worker",
         "methods.what_is_told_how_long_it_is_kept_is_kept_so_long",
+        "deletions.no_call_writes_to_a_conversation_whose_end_it_has_missed",
     }
 )
 assert dict(ASYNC).keys() >= SWEEPS

@@ -515,7 +515,7 @@ def meet_every_answer(machine: type[Histories], examples: int) -> None:
 
 
 def test_sqlite_answers_like_the_model() -> None:
-    meet_every_answer(Histories, 100)
+    meet_every_answer(Histories, 60)
 
 
 @pytest.mark.soak

@@ -268,7 +268,8 @@ async def test_cancellation_from_outside_wins_over_a_loss_at_the_same_time(url: 
 async def test_timeouts_around_and_inside_a_lock_are_their_own(url: str) -> None:
     async with stateward.open(url) as store:
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05), store.lock("it", ttl=LONG):
+            async with asyncio.timeout(None) as limit, store.lock("it", ttl=LONG):
+                limit.reschedule(asyncio.get_running_loop().time())  # the lock is held now
                 await for_ever()
         assert await is_free(store)
         async with store.lock("it", ttl=LONG) as lease:

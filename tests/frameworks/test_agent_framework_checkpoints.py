@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import pickle
+from collections import Counter, OrderedDict, defaultdict, deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 from agent_framework import (
+    AgentResponse,
     CheckpointStorage,
+    Content,
+    Message,
     WorkflowCheckpoint,
     WorkflowCheckpointException,
+    WorkflowEvent,
+    WorkflowMessage,
+    WorkflowRunState,
     register_checkpoint_type,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel
 from servers.redis import RedisServer
 
 import stateward
 from frameworks.agent_framework_model import kitchen
 from frameworks.conftest import Start
 from stateward.integrations.agent_framework import StatewardCheckpointStorage
+from stateward.integrations.agent_framework.checkpoint_values import CheckpointValues
 from stateward.integrations.kept import kept_state
-from stateward.ops import Head
+from stateward.ops import Applied, Commit, Fetch, Head, Put
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -187,3 +202,104 @@ async def test_a_storage_from_a_url_closes_its_own_store(file: str) -> None:
         await storage.load("at 1")
     async with stateward.open(file) as store:
         assert await StatewardCheckpointStorage(store, "run-1").load("at 1") == at(1)
+
+
+class Menu(BaseModel):
+    """A Pydantic model of the application's own."""
+
+    dishes: list[str]
+    note: str | None = None
+
+
+VALUES = CheckpointValues([Plate, Menu])
+SPOKEN = Message("assistant", [Content.from_text("done")], author_name="cook")
+LEAVES = st.sampled_from(
+    [
+        *(NOON, NOON.date(), timedelta(1, 2, 3), Decimal("1.50"), b"bytes", bytearray(b"more")),
+        *(1 + 2j, range(3), frozenset({"a"}), {1, 2}, WorkflowRunState.IDLE, int, Plate),
+        *(Plate("rare"), Registered("done"), Menu(dishes=["soup"]), Counter("aab")),
+        *(SPOKEN, AgentResponse(messages=[SPOKEN]), WorkflowMessage(Plate("x"), "a", "b")),
+        *(WorkflowEvent.status(WorkflowRunState.IDLE), defaultdict(list, a=[1])),
+        *(OrderedDict(b=1, a=2), {1: "a", "1": "b"}, {"$type": "x"}, {"__pickled__": "x"}),
+    ]
+)
+STATES = st.recursive(
+    LEAVES | st.none() | st.booleans() | st.integers() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(max_size=3), inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.builds(Plate, inner)
+        | st.lists(inner, max_size=2).map(deque)
+    ),
+    max_leaves=8,
+)
+
+
+def shown(value: Any) -> Any:
+    """A value as text with its types: the framework's own classes compare by identity."""
+    if isinstance(value, list | tuple | deque):
+        return type(value), [shown(each) for each in value]
+    if isinstance(value, dict):
+        return type(value), [(key, shown(held)) for key, held in value.items()]
+    fields = getattr(value, "__dict__", None)
+    if isinstance(value, type) or not fields or isinstance(value, WorkflowRunState):
+        return type(value), repr(value)
+    return type(value), {name: shown(held) for name, held in fields.items()}
+
+
+@settings(max_examples=150, deadline=None)
+@given(STATES)
+def test_a_value_comes_back_with_its_type_and_without_a_pickle(value: Any) -> None:
+    text = json.dumps(VALUES.to_json(value))
+    assert shown(VALUES.from_json(json.loads(text))) == shown(value)
+
+
+class Payload:
+    """An object whose pickle calls a function when it is read."""
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path("/dev/null"),)
+
+
+PICKLED = base64.b64encode(pickle.dumps(Payload())).decode()
+HOSTILE: list[Any] = [
+    {"__pickled__": PICKLED, "__type__": "pathlib:Path"},
+    {"__pickled__": PICKLED, "__type__": "builtins:NoneType"},
+    *(
+        {"$type": name, "value": value}
+        for name in (
+            "os:system",
+            "builtins:eval",
+            "subprocess:Popen",
+            "agent_framework:FunctionTool",
+        )
+        for value in ("true", {}, ["true"])
+    ),
+    {"$type": "agent_framework._workflows._checkpoint:FileCheckpointStorage", "value": {}},
+    {"$type": "agent_framework._types:base64.b64decode", "value": {}},
+    {"$type": "collections:defaultdict", "value": [{"$type": "builtins:type"}, []]},
+    {"$type": "builtins:type", "value": "subprocess:Popen"},
+    {"$type": "builtins:range", "value": ["a"]},
+    {"$type": ["builtins:tuple"], "value": []},
+    {"$type": "builtins:str", "value": {"a": 1}},
+    {"$type": "builtins:tuple"},
+]
+
+
+@pytest.mark.parametrize("hostile", HOSTILE, ids=lambda each: str(each)[:50])
+async def test_what_another_wrote_into_a_checkpoint_is_refused_and_runs_nothing(
+    hostile: Any, file: str
+) -> None:
+    async with stateward.open(file) as store:
+        storage = StatewardCheckpointStorage(store, "run-1")
+        await storage.save(at(1, state={"n": {}}))
+        handle, names = store.thread("x").handle, "c/at%201"
+        entity = storage._entity
+        fetch = Fetch(entity, documents=(names,))
+        (read,) = await handle.scope.execute((fetch,))
+        text = read.documents[names].json.replace('"n":{}', f'"n":{json.dumps(hostile)}')  # type: ignore[union-attr]
+        (done,) = await handle.scope.execute((Commit(entity, "op", (Put(names, text),)),))
+        assert isinstance(done, Applied)
+        with pytest.raises(WorkflowCheckpointException, match="checkpoint"):
+            await storage.load("at 1")

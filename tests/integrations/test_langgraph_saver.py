@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -14,6 +15,8 @@ import pytest
 from graphs import at, checkpoint, echo, said, support_agent, tool_call
 from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage
 from langgraph.channels.delta import DeltaChannel
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.types import ERROR
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel
@@ -782,3 +785,31 @@ async def test_everything_but_json_of_a_namespace_is_data(store: stateward.Store
         assert found[0].config["configurable"]["checkpoint_ns"] == ns
         assert found[0].pending_writes == [("task/1", "k", number)]
     assert len([each async for each in saver.alist({"configurable": {"thread_id": "t"}})]) == 7
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_write_is_known_by_its_task_and_number_whatever_path_the_task_has(
+    store: stateward.Store, seed: int
+) -> None:
+    draw = random.Random(seed)
+    for round in range(4):
+        theirs, ours = InMemorySaver(), [StatewardSaver(store) for _ in range(2)]
+        config: Any = at(f"thread {seed} {round}")
+        stored = checkpoint(0, {}, {})
+        loop: Any = {"source": "loop"}
+        expected = await theirs.aput(config, stored, loop, {})
+        written = await ours[0].aput(config, stored, loop, {})
+        for value in range(draw.randint(2, 5)):  # run, changed by hand, run again elsewhere
+            channels = draw.choice([["k"], ["k", "l"], [ERROR]])
+            writes = [(channel, value) for channel in channels]
+            task, path = draw.choice(["t1", "t2"]), draw.choice(["", "~pull, a", "~pull, b"])
+            await theirs.aput_writes(expected, writes, task, path)
+            await draw.choice(ours).aput_writes(written, writes, task, path)
+        own = await theirs.aget_tuple(expected)
+        assert own is not None
+        for saver in (*ours, StatewardSaver(store)):
+            read = await saver.aget_tuple(written)
+            assert read is not None
+            assert sorted(read.pending_writes or [], key=str) == sorted(
+                own.pending_writes or [], key=str
+            )

@@ -380,3 +380,25 @@ def test_the_command_says_what_it_did_and_how_it_ended(
     assert main(["import", source, url, "--retain", "0"]) == 2
     assert main(["import", "jsonx:here", url]) == 2
     assert "did you mean 'jsonl'" in capsys.readouterr().err
+
+
+HOSTILE = {
+    "levels": b'{"a":' * 20_000 + b"1" + b"}" * 20_000,
+    "levels in a message": b'{"thread":"s","message":' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+    "levels below the limit of JSON": b'{"thread":"s","message":'
+    + b'{"a":' * 500
+    + b"1"
+    + b"}" * 501,
+    "half a surrogate": b'{"thread":"s","message":{"content":"\\ud800"}}',
+    "a number": b'{"thread":"s","message":{"n":1' + b"0" * 5000 + b"}}",
+    "bytes": b"\xff\xfe\x00",
+}
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+def test_a_line_by_somebody_else_is_refused_in_words(
+    text: bytes, path: Path, new_store: NewStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path.write_bytes(text + b"\n")
+    assert main(["import", f"jsonl:{path}", new_store("sqlite")]) == 2
+    assert "line 1" in capsys.readouterr().err

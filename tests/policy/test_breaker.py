@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 import pytest
 
 import stateward
 from stateward import Policy, StoreUnavailable
 from stateward.layers.breaker import Breaker
+from stateward.layers.deadlines import Deadlines
 from stateward.observe.counters import Counters
+from stateward.ops import Op, Outcome, Sweep
 from stateward.testing.faults import FaultyStore, open_faulty
 from stateward.world import World
 
@@ -122,6 +125,25 @@ def test_an_answer_in_one_direction_is_worth_a_question_in_the_other() -> None:
     assert writes.admit(2.5, 0.5) is None
     writes.failed(2.5, 2.6)
     assert writes.admit(2.7, 0.5) is not None
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+async def test_a_store_that_serves_others_opens_no_breaker_and_is_asked_until_the_deadline(
+    is_busy: bool,
+) -> None:
+    class Below:
+        async def execute(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+            clock.passed += 0.3
+            error = StoreUnavailable("locked")
+            error.is_busy = is_busy
+            raise error
+
+    clock = Clock()
+    deadlines = Deadlines(Below(), Policy(write_timeout=60.0), clock)
+    with pytest.raises(StoreUnavailable):
+        await deadlines.execute([Sweep(1)])
+    assert deadlines.breaker == ("closed" if is_busy else "open")
+    assert (clock.passed > 59.0) == is_busy
 
 
 async def test_a_read_with_the_breaker_open_does_not_reach_the_engine() -> None:

@@ -305,7 +305,7 @@ async def test_nobody_listening_on_the_port_is_the_stores_failure(server: Postgr
         assert caught.value.applied == "no"
 
 
-async def test_a_database_that_takes_no_writes_still_reads(
+async def test_a_database_that_takes_no_writes_is_read_only_by_who_asks_for_any(
     server: PostgresServer, url: str, schema: str
 ) -> None:
     engine = make_engine(url)
@@ -314,7 +314,11 @@ async def test_a_database_that_takes_no_writes_still_reads(
     await engine.close()
     server.run_sql(f"CREATE ROLE {schema}_reader LOGIN SUPERUSER")
     server.run_sql(f"ALTER ROLE {schema}_reader SET default_transaction_read_only = on")
-    reader = make_engine(url.replace("postgres@", f"{schema}_reader@"))
+    url = url.replace("postgres@", f"{schema}_reader@")
+    with pytest.raises(StoreUnavailable, match="target_session_attrs=any") as caught:
+        await make_engine(url).open()
+    assert caught.value.applied == "no"
+    reader = make_engine(f"{url}&target_session_attrs=any")
     await reader.open()
     assert (await one(reader, Fetch(IT, log=Log(last=1)))).lines == '"first"'
     with pytest.raises(StoreUnavailable, match="takes no writes") as caught:

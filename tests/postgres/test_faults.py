@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,11 @@ from servers.postgres import PostgresServer, give
 from servers.proxy import Proxy
 
 import stateward
+from postgres.conftest import make_blocking, make_engine
 from postgres.load import POLICY, Load
 from stateward.errors import DiskProblem, StoreUnavailable
 from stateward.layers.policy import Policy
+from stateward.ops import Append, Applied, Commit, Duplicate, Entity, Fetch, Log, Op, Outcome
 
 ENOUGH = 60  # acknowledged writes before and after a fault
 RECOVERY_SECONDS = 5.0
@@ -68,6 +71,36 @@ async def test_a_promoted_standby_has_all_that_was_acknowledged_and_is_found(
             standby.run_sql("SELECT pg_promote()")
             await load.traffic(ENOUGH)  # it is found within a minute, however busy the machine
         await load.check()
+
+
+async def test_a_name_that_leads_to_a_standby_for_a_while_leaves_no_connection_to_it(
+    pair: tuple[PostgresServer, PostgresServer],
+) -> None:
+    """As after a failover: clients are back before the name leads to the new primary."""
+    primary, standby = pair
+    async with Proxy(primary.port) as proxy:
+        url = primary.url_of("moved").replace(f":{primary.port}/", f":{proxy.port}/")
+        engine, blocking = make_engine(url), make_blocking(url)
+        await engine.open()
+        await asyncio.to_thread(blocking.open)
+
+        async def in_turn(op: Op) -> list[Outcome]:
+            return await engine.execute([op]) + await asyncio.to_thread(blocking.execute, [op])
+
+        it = Entity("n", "thread", "it")
+        await in_turn(Commit(it, "first", (Append(('"a"',)),)))
+        proxy.lead_to(standby.port)
+        proxy.cut()
+        for op in (Fetch(it, log=Log(last=1)), Commit(it, "second", (Append(('"b"',)),))):
+            for execute in (engine.execute, partial(asyncio.to_thread, blocking.execute)):
+                with pytest.raises(StoreUnavailable) as caught:
+                    await execute([op])
+                assert caught.value.applied == "no" or type(op) is Commit
+        proxy.lead_to(primary.port)
+        for outcome in await in_turn(Commit(it, "third", (Append(('"c"',)),))):
+            assert isinstance(outcome, Applied | Duplicate)
+        await asyncio.to_thread(blocking.close)
+        await engine.close()
 
 
 async def test_a_standby_that_does_not_answer_yet_is_the_stores_failure(

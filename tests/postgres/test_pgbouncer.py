@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 from servers.pgbouncer import PgBouncer, keeps_nothing, need_pgbouncer
 from servers.postgres import PostgresServer
@@ -110,29 +111,89 @@ def test_who_insists_on_preparing_is_told_what_to_do(bouncer: PgBouncer, schema:
     assert caught.value.applied == "no"
 
 
-async def test_a_pooler_that_says_nothing_needs_the_options_and_a_failure_says_so(
+async def talk(url: str, name: str, rounds: int = 10) -> None:
+    """Write and read; every answer is that of the own schema."""
+    engine = make_engine(url)
+    await engine.open()
+    try:
+        for round in range(rounds):
+            ops = [turn(f"{name} {round} {n}", IT._replace(id=f"{n}")) for n in range(8)]
+            await asyncio.gather(*(engine.execute([op]) for op in ops))
+            (read,) = await engine.execute([Fetch(IT._replace(id="0"), log=Log(last=99))])
+            lines = [f'"{name} {earlier} 0"' for earlier in range(round + 1)]
+            assert read.lines.split("\n") == lines  # type: ignore[union-attr]
+    finally:
+        await engine.close()
+
+
+@pytest.mark.parametrize("wire", ["on", "off"])
+async def test_a_pooler_that_says_nothing_is_noticed_when_a_store_opens(
+    silent: PgBouncer, server: PostgresServer, schema: str, wire: str
+) -> None:
+    urls = [silent.url_of(f"{schema}_{n}", wire=wire) for n in range(4)]
+    await asyncio.gather(*(talk(url, url, rounds=5) for url in urls))
+    assert all(kept == 0 for kept in await left_in_sessions(silent))
+
+
+async def test_a_pooler_that_says_nothing_is_obeyed_when_it_is_noticed_later(
     silent: PgBouncer, server: PostgresServer, schema: str
 ) -> None:
-    async def use(url: str) -> None:
-        engine = make_engine(url)
+    """All roles have the setting by which a session is known that was told."""
+    server.run_sql("ALTER ROLE postgres SET plan_cache_mode = force_generic_plan")
+    server.run_sql(
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+        " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    )  # sessions of the pooler that began before
+    try:
+        engine = make_engine(silent.url_of(schema))
         await engine.open()
-        try:
-            for round in range(10):
-                ops = [turn(f"{round}-{n}", IT._replace(id=f"{n}")) for n in range(8)]
-                await asyncio.gather(*(engine.execute([op]) for op in ops))
-        finally:
-            await engine.close()
+        assert engine.capabilities.native_notify
+        feed = asyncio.create_task(engine.wait({IT: 0}, 30.0))
+        for number in range(12):
+            ops = [turn(f"{number} {n}", IT._replace(id=f"it {n}")) for n in range(4)]
+            outcomes = await asyncio.gather(*(engine.execute([op]) for op in ops))
+            assert all(isinstance(outcome[0], Applied) for outcome in outcomes)
+        await engine.execute([turn("wakes")])
+        async with asyncio.timeout(10):
+            await feed
+        await engine.close()
+    finally:
+        server.run_sql("ALTER ROLE postgres RESET plan_cache_mode")
 
-    make_blocking(server.url_of(schema)).migrate()
-    attempts = (use(silent.url_of(schema)) for _ in range(4))
-    failed = [end for end in await asyncio.gather(*attempts, return_exceptions=True) if end]
-    assert failed
-    for error in failed:
-        assert isinstance(error, StoreUnavailable)
-        assert "prepare=off&listen=off" in str(error)
-    await asyncio.gather(
-        *(use(silent.url_of(f"{schema}_off", prepare="off", listen="off")) for _ in range(4))
+
+async def test_no_statement_of_another_client_is_ever_run(
+    silent: PgBouncer, server: PostgresServer, schema: str
+) -> None:
+    """A client that insists on preparing finds sessions in which others have prepared the same."""
+    for side in "ab":
+        make_blocking(server.url_of(f"{schema}_{side}")).migrate()
+    ends = await asyncio.gather(
+        *(
+            talk(silent.url_of(f"{schema}_{side}", prepare="on", listen="off"), side)
+            for side in "abab"[:2] * 3
+        ),
+        return_exceptions=True,
     )
+    for error in ends:
+        assert error is None or "prepare=off&listen=off" in str(error)
+        assert error is None or isinstance(error, StoreUnavailable)
+    for side in "ab":
+        rows = server.run_sql(f"SELECT body FROM {schema}_{side}.log")
+        assert all(body.startswith(f'"{side} ') for (body,) in rows)
+
+
+async def left_in_sessions(bouncer: PgBouncer) -> list[int]:
+    """How many prepared statements and channels its sessions have."""
+    counts = []
+    query = (
+        "SELECT (SELECT count(*) FROM pg_prepared_statements)"
+        " + (SELECT count(*) FROM pg_listening_channels())"
+    )
+    for _ in range(2 * 2):  # whichever session it is
+        url = bouncer.url_of("any").partition("?")[0]
+        async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+            counts += [count async for (count,) in await connection.execute(query)]
+    return counts
 
 
 async def test_a_pooler_that_dies_is_the_stores_failure_and_the_next_one_is_used(

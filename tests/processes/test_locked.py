@@ -6,6 +6,7 @@ import asyncio
 import signal
 import threading
 import time
+from asyncio import to_thread
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,11 @@ import stateward
 import stateward.sync
 from processes.children import Child
 from processes.conftest import Start
+from stateward import StoreUnavailable
+from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.engines.sqlite.writer import CHECKPOINT_AT_ONCE
+from stateward.ops import Append, Commit, Entity
+from stateward.world import World
 
 SHORT = 0.4  # seconds: a write timeout that a test can wait for
 PATIENT = stateward.Policy(read_timeout=60.0, write_timeout=60.0)  # for who must not give up
@@ -284,3 +289,34 @@ def test_a_checkpoint_under_way_elsewhere_does_not_fail_a_stored_write(
                 break
         assert path.stat().st_size > wal / 2, "the log is never copied again"
         assert store.thread("t-1").load().version == 2 + number + 1
+
+
+# --- longer, while others are served ------------------------------------------------------
+
+
+@pytest.mark.parametrize("colour", ["async", "sync"])
+async def test_a_failure_says_if_the_file_has_served_others(
+    path: Path, filled: str, colour: str
+) -> None:
+    async def call(work: Any, *args: Any) -> None:
+        await (work(*args) if colour == "async" else to_thread(work, *args))
+
+    async def failure() -> StoreUnavailable:
+        with pytest.raises(StoreUnavailable) as caught:
+            await (
+                engine.execute([turn]) if colour == "async" else to_thread(engine.execute, [turn])
+            )
+        return caught.value
+
+    make: Any = create_engine if colour == "async" else create_sync_engine
+    engine = make(parse(filled), World())
+    await call(engine.open)
+    turn = Commit(Entity("", "thread", "t-1"), "op-1", (Append(("{}",)),))
+    others = apsw.Connection(str(path))
+    others.execute("BEGIN IMMEDIATE")
+    assert [(await failure()).is_busy for _ in range(2)] == [False, False]
+    others.execute("CREATE TABLE another (a); COMMIT; BEGIN IMMEDIATE")
+    assert [(await failure()).is_busy for _ in range(2)] == [True, False]
+    others.execute("ROLLBACK")
+    others.close()
+    await call(engine.close)

@@ -26,6 +26,7 @@ from stateward.engines.redis.client.slots import SLOTS, slot_of
 from stateward.engines.redis.keys import keys_of
 from stateward.engines.registry import create_engine, create_sync_engine, parse
 from stateward.errors import StoreUnavailable
+from stateward.layers.confirmation import Confirmation
 from stateward.ops import (
     Append,
     Applied,
@@ -196,6 +197,10 @@ class Asked:
             return await asyncio.to_thread(function, *args)
         return await function(*args)
 
+    async def _execute(self, ops: Sequence[Op], _deadline: float | None = None) -> list[Outcome]:
+        outcomes: list[Outcome] = await self._call(self._engine.execute, ops)
+        return outcomes
+
     async def __aenter__(self) -> Asked:
         await self._call(self._engine.open)
         return self
@@ -204,8 +209,8 @@ class Asked:
         await self._call(self._engine.close)
 
     async def execute(self, ops: Sequence[Op]) -> list[Outcome]:
-        outcomes: list[Outcome] = await self._call(self._engine.execute, ops)
-        return outcomes
+        """Return the outcomes; raises, as a store does, if replicas have not confirmed one."""
+        return await Confirmation(self._execute).execute(ops)
 
 
 class Draw:

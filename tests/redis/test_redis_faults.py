@@ -27,6 +27,7 @@ from stateward.engines.redis.keys import keys_of
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.registry import parse
 from stateward.errors import SchemaError, StoreUnavailable
+from stateward.layers.confirmation import is_replicated
 from stateward.layers.policy import Policy
 from stateward.ops import (
     Append,
@@ -37,6 +38,7 @@ from stateward.ops import (
     Entity,
     Fetch,
     Fetched,
+    KeyReused,
     Log,
     Op,
     Outcome,
@@ -53,8 +55,10 @@ def new_entity() -> Entity:
     return Entity("faults", "thread", WORLD.new_id())
 
 
-def append_to(entity: Entity, *bodies: str, op: str | None = None) -> Commit:
-    return Commit(entity, op or WORLD.new_op(), (Append(bodies or ("1",)),))
+def append_to(
+    entity: Entity, *bodies: str, op: str | None = None, key: str | None = None
+) -> Commit:
+    return Commit(entity, op or WORLD.new_op(), (Append(bodies or ("1",), key),))
 
 
 def an_engine(url: str) -> RedisEngine:
@@ -593,11 +597,16 @@ async def test_a_write_waits_for_its_replicas_and_says_when_they_fall_short(tmp_
                 assert (await engine.describe()).settings["replicas"] == 1
                 link.freeze()
                 for again in (append_to(entity), commit, commit):
-                    with pytest.raises(StoreUnavailable, match="not replicated") as caught:
-                        await only(engine, again)
-                    assert caught.value.applied == "unknown"
+                    assert not is_replicated(await only(engine, again))
+                reused = append_to(entity, key="k")
+                assert not is_replicated(await only(engine, reused))
+                refused = await only(engine, append_to(entity, "other", key="k"))
+                assert isinstance(refused, KeyReused), "it is not stored, replicated or not"
                 link.thaw()
-                assert isinstance(await only(engine, commit), Duplicate)
+                async with asyncio.timeout(20):
+                    while not is_replicated(outcome := await only(engine, commit)):
+                        pass
+                assert isinstance(outcome, Duplicate)
         finally:
             replica.stop()
             primary.stop()

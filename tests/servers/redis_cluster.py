@@ -180,7 +180,7 @@ class RedisSentinels:
         self.replicas = [
             RedisServer(folder / f"replica{n}", name, *settings, *follow) for n in range(2)
         ]
-        self.sentinels = [_Sentinel(folder / f"sentinel{n}", name) for n in range(3)]
+        self.sentinels = [Sentinel(folder / f"sentinel{n}", name) for n in range(3)]
 
     @property
     def url(self) -> str:
@@ -211,7 +211,9 @@ class RedisSentinels:
             server.stop()
 
 
-class _Sentinel(RedisServer):
+class Sentinel(RedisServer):
+    """A sentinel with a configuration file of its own."""
+
     def __init__(self, folder: Path, name: str) -> None:
         config = folder / "sentinel.conf"
         super().__init__(folder, name, str(config), "--sentinel")
@@ -221,12 +223,12 @@ class _Sentinel(RedisServer):
         binary, *_ = super().command()
         return [binary, str(self._config), "--sentinel"]
 
-    def watch(self, service: str, port: int) -> None:
+    def watch(self, service: str, port: int, *lines: str) -> None:
         self._config.write_text(
             f"port {self.port}\nbind 127.0.0.1\ndir {self.folder}\n"
             f"sentinel monitor {service} 127.0.0.1 {port} 2\n"
             f"sentinel down-after-milliseconds {service} 500\n"
-            f"sentinel failover-timeout {service} 3000\n"
+            f"sentinel failover-timeout {service} 3000\n" + "".join(f"{line}\n" for line in lines)
         )
         self.start()
 

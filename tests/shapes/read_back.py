@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Any
 
 from agent_framework import Message as FrameworkMessage
@@ -24,6 +24,7 @@ from openai.types.chat import ChatCompletionMessageParam
 from openai.types.responses import ResponseInputItemParam
 from pydantic import TypeAdapter
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelRequest
+from pydantic_ai.ui.vercel_ai.request_types import UIMessage
 from strands.types.content import Message as StrandsMessage
 
 Message = dict[str, Any]
@@ -216,6 +217,25 @@ def llama_index(messages: list[Message]) -> Iterator[Told]:
                 yield ("call", block.tool_call_id, block.tool_name, block.tool_kwargs)
 
 
+def ai_sdk(messages: list[Message]) -> Iterator[Told]:
+    for message in messages:
+        results: list[Told] = []
+        for part in UIMessage.model_validate(message).parts:
+            held: Any = part
+            if part.type == "step-start":
+                yield from results
+                results = []
+            elif part.type == "text":
+                yield (message["role"], held.text)
+            elif part.type.startswith("tool-"):
+                id = held.tool_call_id
+                yield ("call", id, part.type.removeprefix("tool-"), held.input)
+                if held.state == "output-available":
+                    assert isinstance(held.output, str)
+                    results.append(("result", id, held.output))
+        yield from results
+
+
 READ: dict[str, Callable[[list[Message]], Iterator[Told]]] = {
     "openai": openai,
     "openai-responses": responses,
@@ -226,6 +246,7 @@ READ: dict[str, Callable[[list[Message]], Iterator[Told]]] = {
     "pydantic-ai": pydantic_ai,
     "agent-framework": agent_framework,
     "llama-index": llama_index,
+    "ai-sdk": ai_sdk,
 }
 SHAPES = tuple(READ)
 
@@ -240,7 +261,7 @@ def read(messages: list[Message], shape: str, system: str | None) -> list[Told]:
 
 
 def calls_last(said: list[Told]) -> list[Told]:
-    """The words of an answer before its calls."""
+    """The words of an answer before its calls, and results in the order of their calls."""
     found: list[Told] = []
     waiting: list[Told] = []
     for told in said:
@@ -251,4 +272,10 @@ def calls_last(said: list[Told]) -> list[Told]:
             found += waiting
             waiting = []
         found.append(told)
-    return found + waiting
+    found += waiting
+    places = {told[1]: at for at, told in enumerate(found) if told[0] == "call"}
+    ordered: list[Told] = []
+    for results, run in groupby(found, lambda told: told[0] == "result"):
+        told = list(run)
+        ordered += sorted(told, key=lambda each: places.get(each[1], 0)) if results else told
+    return ordered

@@ -29,7 +29,7 @@ from pydantic_ai.messages import (
 )
 from strands.types.session import SessionMessage
 
-from shapes.read_back import SHAPES, Message, read
+from shapes.read_back import READ, SHAPES, Message, read
 from stateward.integrations.strands.messages import as_message
 from stateward.shapes import are_foreign, shape_of, translate
 
@@ -354,7 +354,7 @@ def test_results_stand_behind_their_calls_whatever_came_between() -> None:
         {"role": "user", "content": "Well?"},
         {"type": "function_call_output", "call_id": "c1", "output": "one"},
     ]
-    said = read(translate(items, "anthropic").messages, "anthropic", None)
+    said = READ["anthropic"](translate(items, "anthropic").messages)
     assert [each[:2] for each in said] == [
         *(("call", "c1"), ("call", "c2"), ("result", "c2"), ("result", "c1"), ("user", "Well?"))
     ]

@@ -19,7 +19,7 @@ from simulation.loop import GetsNowhere
 from simulation.runner import quiet_logs
 from simulation.simulation import Process, Simulation, Violation
 from stateward.codec import decode, encode
-from stateward.errors import LeaseLost, Permanent, StoreUnavailable, WorkflowFinished
+from stateward.errors import InvalidInput, LeaseLost, Permanent, StoreUnavailable, WorkflowFinished
 from stateward.ops import List, Op
 from stateward.state.run import Run
 
@@ -38,7 +38,8 @@ class Abort(BaseException):
     """A failure that its author did not want to be caught by `except Exception`."""
 
 
-FAILURES = (Declined, Permanent, ExceptionGroup, Abort, TimeoutError)
+FAILURES = (Declined, Permanent, ExceptionGroup, Abort, TimeoutError, InvalidInput)
+MACHINE = {"a": ["b"], "b": ["a"], "nowhere": []}
 
 
 class Trouble(Struct, frozen=True):
@@ -100,19 +101,19 @@ class Desk:
 
     # --- what is judged -------------------------------------------------------------
 
-    def begins(self, process: Process, name: str, again: bool) -> int:
+    def begins(self, process: Process, name: str, step: str, attempts: int) -> int:
         """An effect begins: not after its record, nor beside another driver, nor without need."""
         require = self._simulation.require
         stored = self._simulation.entries("workflow", ID)
         recorded = [decode(entry.body).get("step") for entry in stored.entries]
         require(not self.replaying, f"the replay of what has ended runs {name}")
-        require(f"{name}#1" not in recorded, f"{name} is run again after its record")
+        require(f"{step}#1" not in recorded, f"{name} is run again after its record")
         lease = stored.head.lease
         require(
             lease is not None and lease.holder == process.name,
             f"{process.name} runs {name} though the lease is {lease}",
         )
-        need = again or not self.runs[name] or self._simulation.faults.fired
+        need = attempts > 1 or not self.runs[name] or self._simulation.faults.fired
         require(bool(need), f"{name} is run again though nothing went wrong")
         self.runs[name] += 1
         return self.runs[name]
@@ -155,13 +156,14 @@ class DeskOfProcess:
         how: str = "declined",
         retries: int = 0,
         jots: bool = False,
+        acts: bool = False,
     ) -> str:
         desk, seen, attempts = self._desk, str(out), 0
 
         async def effect() -> dict[str, Any]:
             nonlocal attempts
             attempts += 1
-            number = desk.begins(self._process, name, again=attempts > 1)
+            number = desk.begins(self._process, name, f"effect {name}" if acts else name, attempts)
             await asyncio.sleep(takes)
             if jots:
                 await self._jot(name)
@@ -172,7 +174,10 @@ class DeskOfProcess:
             return {"seen": seen, "run": number}
 
         try:
-            value = await run.step(name, effect, retries=retries)
+            if acts:
+                value = await run.effect(name, effect, keyed=True, ttl=desk._simulation.ttl)
+            else:
+                value = await run.step(name, effect, retries=retries)
         except FAILURES as error:
             for text in leaves(error):
                 if f"{name} seen " in text:
@@ -240,6 +245,7 @@ class Drive:
         self._poll = poll
         self._desk = Desk(simulation)
         names = {"asyncio": asyncio, "FAILURES": FAILURES, "Declined": Declined}
+        names["InvalidInput"] = InvalidInput
         scope: dict[str, Any] = names | {"Permanent": Permanent, "Abort": Abort}
         exec(compile(source.text, "<flow>", "exec"), scope)
         self._flow = scope["flow"]
@@ -286,7 +292,8 @@ class Drive:
     async def _begin(self, process: Process) -> None:
         desk = self._desk.at(process)
         try:
-            async with process.store.workflow(ID, kind=KIND, ttl=self._simulation.ttl) as run:
+            options: Any = {"kind": KIND, "machine": MACHINE, "ttl": self._simulation.ttl}
+            async with process.store.workflow(ID, **options) as run:
                 await self._follow(run, desk)
         except (*FAILURES, StoreUnavailable, LeaseLost, WorkflowFinished, asyncio.CancelledError):
             pass  # what was let out is recorded; what only goes around is for others to go on with
@@ -335,9 +342,10 @@ class Drive:
             counts = Counter(record[what] for record in distinct if what in record)
             require(max(counts.values(), default=1) == 1, f"recorded more than once: {counts}")
         for record in records:
-            if "value" in record and "step" in record:
+            if "value" in record and "step" in record and "transition" not in record:
                 name, number = record["step"].rpartition("#")[0], record["value"]["run"]
-                require(number in self._desk.done[name], f"{record} is of no effect")
+                done = self._desk.done[name.removeprefix("effect ")]
+                require(number in done, f"{record} is of no effect")
         head = stored.head
         require(head.lease is None, f"what has ended is still held: {head.lease}")
         reader = simulation.process()

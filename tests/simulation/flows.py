@@ -34,6 +34,7 @@ class Step:
     fickle: bool = False
     caught: bool = True
     jots: bool = False  # its function uses the store, in a group of tasks
+    acts: bool = False  # it is an effect, with a service that honours keys
 
     @property
     def raises(self) -> bool:
@@ -65,10 +66,20 @@ class Save:
 
 
 @dataclass(frozen=True)
+class Move:
+    """A transition that the machine of the workflow allows or refuses; a refusal is caught."""
+
+    to: str = "b"
+    caught: bool = True
+    raises = True
+
+
+@dataclass(frozen=True)
 class Hang:
-    """A step that a timeout cuts short."""
+    """A step or an effect that a timeout cuts short."""
 
     caught: bool = True
+    acts: bool = False
     raises = True
 
 
@@ -183,6 +194,8 @@ def _step(step: Step, written: Source, shelter: int) -> Iterator[str]:
         said.append(f"retries={step.retries}")
     if step.jots:
         said.append("jots=True")
+    if step.acts:
+        said.append("acts=True")
     lines = [f"out.append(await desk.step(run, {', '.join(said)}))"]
     yield from _guarded(lines, HOWS[step.how], step.raises and _caught(step, shelter))
 
@@ -206,11 +219,16 @@ def _save(save: Save, written: Source, shelter: int) -> Iterator[str]:
     yield 'await run.save({"out": out[:]})'
 
 
+def _move(move: Move, written: Source, shelter: int) -> Iterator[str]:
+    lines = [f'out.append(await run.transition("{move.to}"))']
+    yield from _guarded(lines, "InvalidInput", _caught(move, shelter))
+
+
 def _hang(hang: Hang, written: Source, shelter: int) -> Iterator[str]:
     name = f"hang{written.number()}"
     lines = [
         f"async with asyncio.timeout({PATIENCE}):",
-        f'    out.append(await desk.step(run, "{name}", out, takes={FOREVER}))',
+        f'    out.append(await desk.step(run, "{name}", out, takes={FOREVER}, acts={hang.acts}))',
     ]
     yield from _guarded(lines, "TimeoutError", _caught(hang, shelter))
 
@@ -269,6 +287,7 @@ _WRITE: dict[type, Any] = {
     Sleep: _sleep,
     Save: _save,
     Hang: _hang,
+    Move: _move,
     Within: _within,
     Watch: _watch,
     Beside: _beside,

@@ -14,6 +14,7 @@ from simulation.flows import (
     HOWS,
     Beside,
     Hang,
+    Move,
     Raise,
     Save,
     Sleep,
@@ -38,6 +39,15 @@ failing_steps = st.builds(
     how=st.sampled_from(sorted(HOWS)),
     caught=caught,
 )
+effects = st.builds(
+    Step,
+    takes=takes,
+    fails=st.integers(0, 1),
+    how=st.sampled_from(("declined", "permanent", "abort")),
+    acts=st.just(True),
+    caught=caught,
+)
+moves = st.builds(Move, to=st.sampled_from(("a", "b", "nowhere")))
 fickle_steps = st.builds(
     Step, takes=takes, how=st.sampled_from(sorted(HOWS)), fickle=st.just(True), caught=caught
 )
@@ -53,7 +63,8 @@ simple = st.one_of(
     fickle_steps,
     waits,
     sleeps,
-    st.builds(Hang, caught=caught),
+    effects,
+    st.builds(Hang, caught=caught, acts=st.booleans()),
     st.builds(Watch, takes=takes),
     st.builds(Save),
 )
@@ -70,7 +81,7 @@ def beside(statements: st.SearchStrategy[Any]) -> st.SearchStrategy[Beside]:
 
 within = st.builds(Within, block(st.one_of(plain_steps, waits, sleeps), 2))
 nested = st.one_of(simple, simple, within, beside(simple))
-statements = st.one_of(simple, beside(nested), within)
+statements = st.one_of(simple, moves, beside(nested), within)
 failing_ends = st.builds(lambda how: (Raise(how),), st.sampled_from(sorted(HOWS)))
 ends = st.one_of(st.just(()), st.just(()), failing_ends)
 programs = st.builds(lambda body, end: (*body, *end), block(statements, 4), ends)

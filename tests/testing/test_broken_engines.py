@@ -230,6 +230,8 @@ COUNTS = [case for name, case in conformance.CASES if name.startswith("counts.")
 @pytest.mark.parametrize("wrong", MISACCOUNTS)
 async def test_the_conformance_suite_refuses_a_store_with_a_wrong_account(wrong: str) -> None:
     """By the cases of every kind of commit alone: the others meet only some kinds."""
-    failed = [case for case in COUNTS if not await passes(case, model=MISACCOUNTS[wrong]())]
-    assert failed
-    assert all([await passes(case) for case in failed])
+    for case in COUNTS:
+        if not await passes(case, model=MISACCOUNTS[wrong]()):
+            assert await passes(case)
+            return
+    pytest.fail("no case noticed")

@@ -52,6 +52,8 @@ export class InvalidState extends StatewardError {}
 export class Fenced extends InvalidState {}
 /** That much of the past is not kept any more. */
 export class Gone extends StatewardError {}
+/** The conversation was deleted after this was begun; nothing was written. Do not try it again. */
+export class ConversationDeleted extends Gone {}
 /** The history is not the one that was followed, or what came next was removed: begin anew. */
 export class Reset extends Gone {}
 /** Another version is there; `etag` is which. Read it, decide again. */
@@ -95,6 +97,7 @@ const BY_STATUS: Readonly<Record<number, ErrorClass>> = {
   504: Unavailable,
 };
 const BY_NAME: Readonly<Record<string, ErrorClass>> = {
+  ConversationDeletedError: ConversationDeleted,
   LeaseLost: Fenced,
   Reset,
   Truncated: Reset,

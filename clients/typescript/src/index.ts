@@ -6,6 +6,7 @@ export { DocumentHandle, Documents, User } from "./documents.js";
 export type { Document } from "./documents.js";
 export {
   Conflict,
+  ConversationDeleted,
   DeadlineExceeded,
   Fenced,
   Forbidden,

@@ -253,6 +253,7 @@ test("each problem is an error of its own class", async () => {
   const problems: [number, string, new (...all: never[]) => stateward.StatewardError][] = [
     [409, "LeaseLost", stateward.Fenced],
     [409, "WorkflowFinished", stateward.InvalidState],
+    [410, "ConversationDeletedError", stateward.ConversationDeleted],
     [410, "NotKept", stateward.Gone],
     [410, "Truncated", stateward.Reset],
     [413, "TooLarge", stateward.TooLarge],

@@ -23,6 +23,7 @@ from stateward.engines.registry import parse
 from stateward.engines.url import EngineURL, did_you_mean
 from stateward.errors import InvalidInput
 from stateward.files import WholeFile
+from stateward.pages.words import plain_json
 
 OK, FAILED, MISUSED, UNKNOWN, INTERRUPTED = 0, 1, 2, 3, 4
 
@@ -184,7 +185,7 @@ def write_lines(lines: Iterable[dict[str, Any]], path: str | None) -> Counter[st
     with nullcontext() if path is None else WholeFile(path) as file:
         for line in lines:
             text = encode(line, "the export")
-            print(text) if file is None else file.write_line(text)
+            print(plain_json(text)) if file is None else file.write_line(text)
             counts[line.get("is", "")] += 1
     return counts
 

@@ -195,7 +195,7 @@ def _decision(options: argparse.Namespace) -> tuple[Decision, dict[str, Any]]:
         return "not done", {}
     try:
         return "done", {"result": json.loads(options.done)}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f"--done takes JSON, e.g. '{{\"id\": 42}}': {error}") from error
 
 

@@ -38,13 +38,13 @@ def run(options: argparse.Namespace) -> int:
     health = _ask(url, options.namespace, options.replica, options.replicas)
     if options.json:
         print(json.dumps({"url": url.safe, **msgspec.to_builtins(health)}))
-    elif health.ok:
+    elif health.answers:
         print(f"{url.safe} answers")
         for name, value in _facts(health):
             print(f"  {name:<13}{value}")
-    else:
+    if not health.ok and not options.json:
         complain(f"{url.safe} is unhealthy: {health.error}")
-    return OK if health.ok else FAILED
+    return OK if health.answers else FAILED
 
 
 def _ask(url: EngineURL, namespace: str, replica: str | None, replicas: str | None) -> Health:
@@ -62,7 +62,7 @@ def _ask(url: EngineURL, namespace: str, replica: str | None, replicas: str | No
         refuse_missing(url)
         return store.health()
     except StoreUnavailable as error:
-        return Health(ok=False, error=str(error))
+        return Health(ok=False, error=str(error), answers=False)
     finally:
         store.close()
 

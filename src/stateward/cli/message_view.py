@@ -82,6 +82,8 @@ def _spoken(message: Message) -> tuple[str, Message]:
         message |= {name: fields[name] for name in ("tool_calls", "tool_call_id") if name in fields}
     elif isinstance(message.get("contents"), list):  # Microsoft's Agent Framework
         message = {"content": [*map(_held, message["contents"])]}
+    elif role is not None and "kind" not in message and isinstance(message.get("parts"), list):
+        message = {"content": [block for part in message["parts"] for block in _steps(part)]}
     elif role is not None and "kind" in message:  # Pydantic AI
         message = {"content": [*map(_part, _listed(message.get("parts")))]}
     if role is None and message.get("type") in ("function_call_output", "custom_tool_call_output"):
@@ -90,6 +92,19 @@ def _spoken(message: Message) -> tuple[str, Message]:
         role = "assistant"
     shown = {"model": "assistant", "developer": "system", "function": "tool"}
     return (shown.get(role, role) if isinstance(role, str) else ""), message
+
+
+def _steps(part: Any) -> list[Any]:
+    """Return a part of the AI SDK as blocks that are known; a call has its result in it."""
+    call = part.get("toolInvocation", part) if isinstance(part, Mapping) else None
+    if not isinstance(call, Mapping) or "toolCallId" not in call:
+        return [part]
+    id, kind = call["toolCallId"], str(part.get("type"))
+    name = call.get("toolName") or kind.removeprefix("tool-")
+    use = {"type": "tool_use", "id": id, "name": name, "input": call.get("input", call.get("args"))}
+    result = next((call[key] for key in ("output", "result", "errorText") if key in call), None)
+    answer = {"type": "tool_result", "tool_use_id": id, "content": result}
+    return [use] if result is None else [use, answer | {"is_error": "errorText" in call}]
 
 
 def _part(part: Any) -> Any:

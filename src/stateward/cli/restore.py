@@ -15,7 +15,8 @@ Verifies the whole file before anything is written. The namespace must be empty.
 interrupted, run it again. No agent may use the namespace before it is done. Users who were erased
 after the backup stay erased: if another store has the record of that, name it with --erasures. If
 the target has an operations log, it is kept; otherwise the backup's is restored. The restore is
-recorded in it.
+recorded in it. A backup of stateward.service brings access keys along: it is restored only if
+--namespace names it.
 
 examples:
   stateward restore agents.backup sqlite:///agents.db

@@ -23,6 +23,7 @@ from stateward.integrations.kept import langgraph
 from stateward.kinds import LANGGRAPH_THREAD, THREAD
 from stateward.layers.outage.replay import LATE
 from stateward.ops import Drop, Entity, Fetched, Found, Log, Value
+from stateward.pages.words import line, plain_json
 from stateward.records import Change, Cursor, Late, moment
 from stateward.shapes import Shape, translate
 from stateward.state.about import ABOUT
@@ -31,6 +32,7 @@ from stateward.state.feeds import change_of
 from stateward.state.refusals import stored
 from stateward.state.shared_message import FORKED_FROM
 from stateward.state.window_request import thread_info
+from stateward.sync.state.effects import drop_effects
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.personal_data import EXPORT_FORMAT, entity_lines
 from stateward.why.words import count
@@ -113,17 +115,17 @@ def _show_as(page: ThreadPage, options: argparse.Namespace) -> int:
         print(json_text(message))
     if translation.system is not None:
         print(
-            f"system prompt, which is not a message in this shape: {translation.system}",
+            f"system prompt, which is not a message in this shape: {line(translation.system)}",
             file=sys.stderr,
         )
     for lost in translation.lost:
-        print(f"lost: {lost}", file=sys.stderr)
+        print(f"lost: {line(str(lost))}", file=sys.stderr)
     return OK
 
 
 def json_text(value: object) -> str:
     """JSON on one line; bytes, which only Bedrock has, as base64."""
-    return msgspec.json.encode(value).decode()
+    return plain_json(msgspec.json.encode(value).decode())
 
 
 def _page(store: sync.Store, id: str, options: argparse.Namespace) -> ThreadPage:
@@ -271,6 +273,7 @@ def _delete(options: argparse.Namespace) -> int:
         def delete() -> dict[str, Any]:
             if is_graph:
                 stored(handle.commit((Drop(),)), handle.entity)
+                drop_effects(handle.scope, handle.entity)
             else:
                 store.thread(id).delete()
             return {"deleted": True}

@@ -153,7 +153,7 @@ def _signal(options: argparse.Namespace) -> int:
     url, (id, name) = store_and_words(options, "which workflow, and which signal", 2)
     try:
         value = json.loads(options.value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(
             f"--value must be JSON, e.g. true or '\"yes\"': {options.value!r} is not ({error})"
         ) from error

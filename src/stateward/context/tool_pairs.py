@@ -130,8 +130,14 @@ def is_known(message: Message) -> bool:
         return True
     lists = ("content", "parts", "contents")
     blocks = [each for name in lists for each in _list(message.get(name))]
-    kinds = [str(each.get("type", "")) for each in blocks if type(each) is dict]
+    blocks = [each for each in blocks if type(each) is dict and not _is_whole_call(each)]
+    kinds = [str(each.get("type", "")) for each in blocks]
     return role not in ("tool", "function") and not any("tool" in kind for kind in kinds)
+
+
+def _is_whole_call(part: Message) -> bool:
+    """Return whether a part is a call of the AI SDK, which its result becomes part of."""
+    return "toolCallId" in part or type(part.get("toolInvocation")) is dict
 
 
 def _list(value: Any) -> list[Any]:

@@ -33,3 +33,11 @@ class OwnTasks(set["asyncio.Future[Any]"]):
         while mine := [task for task in self if task.get_loop() is loop]:
             await asyncio.wait(mine)  # more than once: a task may start another
         self.clear()
+
+    async def cancel(self) -> None:
+        """End the tasks of this loop."""
+        loop = asyncio.get_running_loop()
+        for task in self:
+            if task.get_loop() is loop:
+                task.cancel()
+        await self.finish()

@@ -50,6 +50,8 @@ def holds(
     check: Check, exists: bool, head: Head | StoredHead, documents: Mapping[str, Value]
 ) -> bool:
     """Return whether a check is met; fences and holders are asked about before."""
+    if type(check) is NotDroppedSince:
+        return head.dropped < check.at
     if type(check) is LogAt:
         return check.version == head.version and check.stamp in (None, head.stamp)
     if type(check) is DocumentAt:
@@ -63,8 +65,6 @@ def holds(
         return head.status in check.statuses
     if type(check) is CommitsAt:
         return head.commits == check.commits
-    if type(check) is NotDroppedSince:
-        return head.dropped < check.at
     return True
 
 

@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import cast
+
+# Seconds until an idle connection is probed, and between probes; and the probes until it is dead.
+KEEPALIVE = (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3))
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Have the system probe an idle connection, so that no NAT or load balancer forgets it."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE:
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class Transported(asyncio.Protocol):
@@ -16,6 +28,9 @@ class Transported(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is not derived from it
+        connection = transport.get_extra_info("socket")
+        if connection is not None and connection.family in (socket.AF_INET, socket.AF_INET6):
+            keep_alive(connection)
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self._loop.is_closed() and not self._ended.done():

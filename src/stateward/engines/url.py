@@ -102,7 +102,9 @@ class EngineURL(Struct, frozen=True):
         for name in self.options:
             if name not in names:
                 hint = f"the options are: {', '.join(names)}" if names else "there are none"
-                which = f"{name!r} is" if self.hosts is not None else "is"
+                # It may be the rest of a password that was not percent-encoded.
+                public = self.hosts is not None and not any("password" in n for n in self.options)
+                which = f"{name!r} is" if public else "is"
                 raise InvalidInput(
                     f"the URL option {which} not known to {self.scheme}://"
                     f"{did_you_mean(name, names)}; {hint}"

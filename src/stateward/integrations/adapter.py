@@ -103,7 +103,8 @@ class OnAnyStore(OnStore):
     async def _give_turn_back(self, handle: Any, turn: RunTurn) -> None:
         """Give back the turn of a failed run; a lost turn belongs to another run already."""
         Turns.of(handle.scope).end(turn)
-        await self._call(handle.commit, (turn.release,))
+        released = await self._call(handle.commit, (turn.release,))
+        await self._call(handle.scope.leases.end_empty, handle.entity, released)
 
     async def _each(self, listing: Any) -> AsyncIterator[Any]:
         """Yield the items of a store's listing, in either colour."""

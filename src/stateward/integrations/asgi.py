@@ -41,6 +41,7 @@ ANSWERS = {
         "This was changed by another process. Read it, and try again.",
     ),
     stateward.LeaseLost: (409, "Another process has taken this over. Nothing was stored."),
+    stateward.ConversationDeletedError: (410, "This conversation was deleted. Nothing was stored."),
     stateward.KeyReusedError: (409, "This key was used for another request."),
     stateward.WorkflowFinished: (409, "This has ended already."),
     stateward.NotYoursError: (403, "This belongs to another user."),
@@ -203,8 +204,8 @@ class StoreMiddleware:
 async def _answers(store: AnyStore) -> bool:
     """Return whether the store answers a health check."""
     if isinstance(store, stateward.Store):
-        return (await store.health()).ok
-    return (await asyncio.to_thread(store.health)).ok
+        return (await store.health()).answers
+    return (await asyncio.to_thread(store.health)).answers
 
 
 async def _respond(

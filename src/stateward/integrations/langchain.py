@@ -19,8 +19,13 @@ from stateward.codec import Retention, check_key
 from stateward.integrations.adapter import AnyStore, OnAnyStore
 from stateward.integrations.extras import extra
 from stateward.integrations.window_options import WindowOptions, checked_window
+from stateward.layers.outage.answers import Suppressed
+from stateward.ops import KeyReused
 from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.shapes import translate
+from stateward.state.conversation_life import Life
+from stateward.state.receipts import life_of
+from stateward.state.refusals import stored
 from stateward.state.window_record import Window
 
 with extra("langchain", "StatewardChatMessageHistory needs LangChain"):
@@ -75,6 +80,7 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
         self._key = key
         self._added = 0
         self._given: list[BaseMessage] | None = None  # the history that the run has read
+        self._life: Life | None = None  # of the conversation that was read
         self._reused = False
 
     @staticmethod
@@ -105,20 +111,26 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
         """Return the history, oldest message first."""
         messages = self._given_before()
         if messages is None:
-            messages = self._seen(await self._call(self._thread.load, **self._bounds))
+            window = await self._call(self._thread.load, **self._bounds)
+            self._life = life_of(window)
+            messages = self._seen(window)
         return messages
 
     async def aadd_messages(self, messages: Sequence[BaseMessage]) -> None:
         """Add messages to the end, adjacent, all or none."""
         if messages:
-            bodies = map(as_dict, messages)
-            await self._call(self._thread.append, *bodies, **self._next_key())
+            handle, key = self._thread.handle, self._next_key()
+            bodies = handle.redacted([*map(as_dict, messages)])
+            how = {"keep": True, "takes_first": True, "life": self._life}
+            outcome = await self._call(handle.append, bodies, key, **how)
+            if not isinstance(outcome, Suppressed | KeyReused):  # `KeyReused`: added before
+                stored(outcome, handle.entity)
             self._was_added()
 
     async def aclear(self) -> None:
         """Remove the conversation; a missing one is ignored."""
         await self._call(self._thread.delete)
-        self._given = None
+        self._given = self._life = None
 
     # --- runs -----------------------------------------------------------------------
 
@@ -146,11 +158,10 @@ class StatewardChatMessageHistory(OnAnyStore, BaseChatMessageHistory):
             self._given = history.copy()
         return history
 
-    def _next_key(self) -> dict[str, str]:
-        if self._key is None:
-            return {}
-        key = self._key if not self._added else f"{self._key} {self._added + 1}"
-        return {"key": key, "repeat": "first"}
+    def _next_key(self) -> str | None:
+        if self._key is None or not self._added:
+            return self._key
+        return f"{self._key} {self._added + 1}"
 
     def _was_added(self) -> None:
         self._added += 1

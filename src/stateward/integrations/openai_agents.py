@@ -43,7 +43,9 @@ from stateward.ops import (
 from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.shapes import are_foreign, translate
+from stateward.state.conversation_life import Life
 from stateward.state.edits import EDITS, edited
+from stateward.state.receipts import life_of
 from stateward.state.refusals import stored
 from stateward.state.threads import Thread
 from stateward.sync.state.threads import Thread as BlockingThread
@@ -104,6 +106,7 @@ class StatewardSession(OnAnyStore):
         self._wait = None if wait is None else check_span(wait, "wait")
         self._turns = Turns.of(self._handle.scope)
         self._read: Cursor | None = None  # the end of the history that the run has read
+        self._life: Life | None = None  # of the conversation that the run has read
         self._lease: HeldLease | None = None
 
     # --- what the SDK calls ---------------------------------------------------------
@@ -123,7 +126,7 @@ class StatewardSession(OnAnyStore):
         if limit is not None:
             return await self._newest(limit)
         window = await self._call(self._thread.load, **self._bounds)
-        self._read = window.cursor
+        self._read, self._life = window.cursor, life_of(window)
         messages: list[Item] = window.messages
         if window.summary is not None:
             summary = {"role": "system", "content": window.summary}
@@ -148,9 +151,10 @@ class StatewardSession(OnAnyStore):
         requested_at = handle.scope.world.monotonic()
         turn_held = self._turns.get(handle.entity, self._run)
         turn = self._turn_after(items) if self._takes_turns(wrapper) else ()
-        outcome = await self._call(handle.append, items, key, tuple(checks), turn, keep=keep)
+        how = {"keep": keep, "life": self._life}
+        outcome = await self._call(handle.append, items, key, tuple(checks), turn, **how)
         if turn and isinstance(outcome, Fenced):  # the turn was lost, and no other run has taken it
-            outcome = await self._call(handle.append, items, key, tuple(checks), keep=keep)
+            outcome = await self._call(handle.append, items, key, tuple(checks), **how)
         if turn_held is not None and isinstance(outcome, Conflict):
             await self._give_turn_back(handle, turn_held)
         if isinstance(outcome, Held):
@@ -202,7 +206,7 @@ class StatewardSession(OnAnyStore):
     async def clear_session(self, *, wrapper: RunContextWrapper[Any] | None = None) -> None:
         """Remove the conversation; a missing one is ignored."""
         await self._call(self._thread.delete)
-        self._read = None
+        self._read = self._life = None
 
     # --- what the SDK does not have -------------------------------------------------
 
@@ -284,7 +288,7 @@ class StatewardSession(OnAnyStore):
         if limit < 0:
             raise InvalidInput(f"limit is a number of items, not {limit}; None gives all of them")
         window = await self._call(self._thread.load, last=limit or 1, exact=True)
-        self._read = window.cursor
+        self._read, self._life = window.cursor, life_of(window)
         return as_items(window.messages) if limit else []
 
 

@@ -11,14 +11,13 @@ from msgspec.structs import replace
 
 from stateward.codec import check_id, encode
 from stateward.errors import InvalidInput
-from stateward.kinds import effect_of
 from stateward.ops import Entity
 from stateward.state.calls import called
 from stateward.state.effect_record import EffectOptions, Reconcile
 from stateward.state.effect_run import EffectRun
 from stateward.state.handle import Handle
 from stateward.state.scope import Scope
-from stateward.state.work import working_on
+from stateward.state.work import idempotency_key, working_on
 from stateward.sync.state.effect_run import EffectRun as BlockingEffectRun
 from stateward.sync.state.handle import Handle as BlockingHandle
 from stateward.sync.state.scope import Scope as BlockingScope
@@ -64,14 +63,14 @@ class ToolEffects(Struct, frozen=True):
         if isinstance(whose, Handle):
             return await EffectRun(whose, call, act, (), json_arguments, options).run()
         loop = asyncio.get_running_loop()
-        effect = effect_of(whose.entity, call)
 
-        async def with_key(**arguments: Any) -> Any:
-            with working_on(effect):  # the owner is known to the thread alone
+        async def with_key(key: str, /, **arguments: Any) -> Any:
+            with working_on(key):
                 return await called(act, **arguments)
 
         def there(**arguments: Any) -> Any:
-            return asyncio.run_coroutine_threadsafe(with_key(**arguments), loop).result()
+            acting = with_key(idempotency_key(), **arguments)
+            return asyncio.run_coroutine_threadsafe(acting, loop).result()
 
         if (reconcile := self.reconcile) is not None:
             asking = reconcile

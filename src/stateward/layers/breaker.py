@@ -81,6 +81,12 @@ class Breaker:
             self._counters.breaker_opened += 1
         logger.warning("breaker_opened", extra={"failures": self.failures, "of": self._what})
 
+    def refused(self, now: float) -> None:
+        """The request itself was refused, which says nothing of the store: another call may ask."""
+        with self._lock:
+            self._probing_until = min(self._probing_until, now)
+            self._next_probe = min(self._next_probe, now)
+
     def hint(self, now: float) -> None:
         """The store has answered in the other direction: ask soon, but still one at a time."""
         with self._lock:

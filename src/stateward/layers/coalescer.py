@@ -10,7 +10,7 @@ from time import monotonic
 from typing import Any
 
 from stateward.engine import Engine
-from stateward.errors import StoreUnavailable
+from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.layers.lane import Lane
 from stateward.layers.queue import after_writes
 from stateward.observe.recorder import Recorder
@@ -64,7 +64,7 @@ class Coalescer:
         written = iter(await self._writes.execute(writes, deadline))
         try:
             read = iter(await self._reads.execute(reads, deadline))
-        except StoreUnavailable as error:
+        except (StoreUnavailable, InvalidInput) as error:
             raise after_writes(error) from error
         return [next(read if type(op) in READS else written) for op in ops]
 

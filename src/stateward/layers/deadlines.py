@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from stateward.errors import DiskProblem, EntityBusy, StoreTooSlow, StoreUnavailable
+from stateward.errors import DiskProblem, InvalidInput, StoreTooSlow, StoreUnavailable, TooLarge
 from stateward.layers.breaker import Breaker
 from stateward.layers.layer import Layer
 from stateward.layers.policy import Policy
@@ -75,6 +75,10 @@ class Deadlines:
                     self._counters.lookups += 1
                     self._counters.slow_lookups += self._world.monotonic() - start > self._slow
                 raise
+        except InvalidInput:
+            if breaker.is_open:
+                breaker.refused(self._world.monotonic())
+            raise
         breaker.answered = now = self._world.monotonic()
         if breaker.failures:
             breaker.succeeded(now)
@@ -105,9 +109,9 @@ class Deadlines:
         unknown = error.applied == "unknown"
         longest = FIRST_PAUSE
         while not isinstance(error, DiskProblem):
-            if not isinstance(error, EntityBusy):
+            if not error.is_busy:
                 breaker.failed(begun, world.monotonic())
-            elif breaker.failures:  # of others: the store itself is well
+            elif breaker.failures:  # the store itself is well
                 breaker.succeeded(world.monotonic())
             pause = longest * world.random()
             longest = min(longest * 2, LONGEST_PAUSE)
@@ -122,6 +126,11 @@ class Deadlines:
                 unknown = unknown or next_error.applied == "unknown"
                 if not isinstance(next_error, StoreTooSlow):
                     error = next_error  # else what is known of the trouble says more
+            except InvalidInput as refusal:
+                if not unknown or isinstance(refusal, TooLarge):
+                    raise
+                # "Nothing was written" would be said of an earlier attempt, too.
+                raise StoreUnavailable(str(refusal), applied="unknown") from refusal
         if unknown and error.applied == "no":
             # An earlier attempt may have been applied though the last one surely was not. The error
             # itself is not touched: a batch that failed gives the same one to all its callers.

@@ -50,8 +50,10 @@ def own(error: BaseException) -> BaseException:
     return mine
 
 
-def after_writes(error: StoreUnavailable) -> BaseException:
+def after_writes(error: StoreUnavailable | InvalidInput) -> BaseException:
     """The error of reads that were asked for with writes: those have been stored."""
+    if isinstance(error, InvalidInput):  # which says that nothing was written
+        return StoreUnavailable(str(error), applied="unknown")
     mine = own(error)
     mine.applied = "unknown"  # type: ignore[attr-defined]
     return mine
@@ -126,15 +128,18 @@ class Halving:
         self._failures = 0
 
     def worth_halving(self, batch: Sequence[Queued], error: BaseException) -> bool:
+        if isinstance(error, InvalidInput):
+            # One impossible value, or the batch as a whole is too large: no other caller may get
+            # this refusal, which is not repeated. A store that is down raises another error.
+            return len(batch) > 1
         self._failures += 1
         if len(batch) < 2 or self._failures >= self._most:
             return False
         if isinstance(error, StoreUnavailable):
             return error.applied == "no"
-        # One damaged entity, or one impossible value. Reads have no effect, whatever fails them.
-        return isinstance(error, InvalidInput) or (
-            isinstance(error, StatewardError)
-            and not any(isinstance(op, WRITES) for waiting in batch for op in waiting.ops)
+        # One damaged entity. Reads have no effect, whatever fails them.
+        return isinstance(error, StatewardError) and not any(
+            isinstance(op, WRITES) for waiting in batch for op in waiting.ops
         )
 
     def succeeded(self) -> None:

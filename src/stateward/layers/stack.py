@@ -17,6 +17,7 @@ from stateward.kinds import HEALTH
 from stateward.layers.cache import Caching
 from stateward.layers.cache_memory import Cache
 from stateward.layers.coalescer import Coalescer
+from stateward.layers.confirmation import Confirmation
 from stateward.layers.instruments import Instruments
 from stateward.layers.layer import Execute, Layer, Way
 from stateward.layers.leases.renewal import Renewals
@@ -101,8 +102,11 @@ class Stack:
     def _build_ways(self, namespace: str, replica: str | None, replicas: Replicas | None) -> None:
         """Build the entrances, from the suppression up."""
         suppression = self._suppression
-        append = suppression.append if self.policy.threads == "suppress" else suppression.execute
-        way = Way(suppression.execute, append)  # type: ignore[arg-type]
+        execute: Execute = suppression.execute
+        if self.capabilities.replicates:
+            execute = Confirmation(execute).execute
+        append = suppression.append if self.policy.threads == "suppress" else execute
+        way = Way(execute, append)  # type: ignore[arg-type]
         past_breaker: Execute = self._deadlines.execute_past_breaker
         if self._recorder is not None:
             way = Way(self._measured(way.execute), self._measured(way.append))

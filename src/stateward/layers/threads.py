@@ -26,12 +26,15 @@ def results_of_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
 
     last = len(calls) - 1
     # The context goes along: a call checks the leases that its caller holds.
-    threads = [
-        threading.Thread(target=copy_context().run, args=(make, number), daemon=True)
-        for number in range(last)
-    ]
-    for thread in threads:
-        thread.start()
+    threads = []
+    for number in range(last):
+        thread = threading.Thread(target=copy_context().run, args=(make, number), daemon=True)
+        try:
+            thread.start()
+        except (RuntimeError, MemoryError):  # a moment without threads
+            make(number)
+        else:
+            threads.append(thread)
     make(last)
     for thread in threads:
         thread.join()

@@ -40,7 +40,9 @@ class Counters(Struct, eq=False):
     late: Annotated[int, metric.LATE] = 0  # of those, stored after newer turns
     erased: Annotated[int, metric.ERASED] = 0  # left out: their thread or user was erased
     expired: Annotated[int, metric.LOST, {"reason": "expired"}] = 0  # grew too old
-    refused: Annotated[int, metric.LOST, {"reason": "refused"}] = 0  # another's thread, a used key
+    refused: Annotated[int, metric.LOST, {"reason": "refused"}] = (
+        0  # set aside: too large, a used key
+    )
     damaged: Annotated[int, metric.LOST, {"reason": "damaged"}] = 0  # lines that cannot be read
     adopted: Annotated[int, metric.ADOPTED] = 0  # taken over from processes that have ended
     breaker_opened: Annotated[int, metric.BREAKER_OPENED] = 0

@@ -34,7 +34,12 @@ SENTENCES: dict[str, tuple[str, str]] = {
     ),
     "memory_write_discarded": (
         "a spilled turn of {who} was not stored",
-        "erased: this is intended. expired or refused: the turn is lost",
+        "erased: this is intended. expired: the turn is lost. refused: it is set aside{aside}",
+    ),
+    "connection_in_plain_text": (
+        "{store} is on another machine and is reached without TLS: who is on the network between "
+        "can read and change all state",
+        "Use {remedy}",
     ),
     "store_not_reached": (
         "the store was not reached; starting without it",
@@ -215,6 +220,7 @@ def sentence(record: logging.LogRecord) -> str:
         remedy=advice,
         applied=_APPLIED.get(fields.get("applied", ""), ""),
         refused=_REFUSED.get(fields.get("outcome", ""), ""),
+        aside=f" in {fields['file']}" if fields.get("file") else "",
     )
     why = fields.get("reason") or fields.get("why") or fields.get("error")
     parts = [what.format_map(words) + (f": {why}" if why else ""), remedy.format_map(words)]

@@ -22,6 +22,11 @@ def plain(text: str) -> str:
     return _HARMFUL.sub("\ufffd", text)
 
 
+def plain_json(text: str) -> str:
+    """Return a JSON text that means the same, with all that would steer a terminal escaped."""
+    return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def line(text: str) -> str:
     """`plain`, on one line."""
     return " ".join(plain(text).split())

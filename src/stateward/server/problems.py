@@ -9,6 +9,7 @@ from math import ceil
 import msgspec
 
 from stateward.errors import (
+    ConversationDeletedError,
     EffectUnknown,
     EntityBusy,
     InvalidInput,
@@ -17,6 +18,7 @@ from stateward.errors import (
     LeaseLost,
     NotKept,
     NotPermitted,
+    NotReplicated,
     NotYoursError,
     Reset,
     SchemaError,
@@ -49,12 +51,14 @@ ANSWERS: tuple[tuple[type[Exception], int, str], ...] = (
     (LeaseLost, 409, ""),
     (WorkflowFinished, 409, ""),
     (EffectUnknown, 409, ""),
+    (ConversationDeletedError, 410, ""),
     (Reset, 410, ""),
     (Truncated, 410, ""),
     (NotKept, 410, ""),
     (WrongReplica, 421, ""),
     (ValueError, 400, ""),
     (EntityBusy, 503, "this is locked in the service's store; try again"),
+    (NotReplicated, 503, ""),
     (StoreTooSlow, 503, "the service's store did not answer in time; try again"),
     (StoreUnavailable, 503, "the service's store does not answer, or fails; its log says why"),
     (StoreClosed, 503, "the service is stopping; try again"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from stateward.bounds import check_op, check_request
 from stateward.engine import Description
-from stateward.errors import InvalidInput, NotPermitted, TooLarge
+from stateward.errors import InvalidInput, NotPermitted, NotReplicated, TooLarge
 from stateward.observe.correlation import correlate, trace_id
-from stateward.ops import Entity, Fetched, Outcome
+from stateward.ops import Entity, Fetched, Op, Outcome
 from stateward.server.asgi import (
     Arriving,
     HungUp,
@@ -374,11 +374,18 @@ class Application:
                 for op in part:
                     call.asker.permitted(op)
                 await self._operators.record(call.asker, part)
-            answered = await executed(call.asker, part, self._stack.execute, deadline)
+            answered = await executed(call.asker, part, self._confirmed, deadline)
             if len(asked.ops) > AT_ONCE:  # others have their turn in between
                 size += len(encode(answered).data)
             outcomes += answered
         return Reply(200, encode(outcomes, call.body.kind))
+
+    async def _confirmed(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
+        """Execute a batch; the client's own layers decide about unconfirmed writes."""
+        try:
+            return await self._stack.execute(ops, deadline)
+        except NotReplicated as error:
+            return [*error.outcomes]
 
     async def _wait(self, call: ServiceCall) -> Reply:
         asked = _decoded(call.body, WAIT_BODY)

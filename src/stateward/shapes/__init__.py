@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from stateward.errors import InvalidInput
 from stateward.shapes import (
     agent_framework,
+    ai_sdk,
     anthropic,
     bedrock,
     gemini,
@@ -27,7 +28,7 @@ from stateward.shapes import (
     openai_responses,
     pydantic_ai,
 )
-from stateward.shapes.blocks import MEDIA
+from stateward.shapes.blocks import BLOCKS, MEDIA
 from stateward.shapes.pairs import paired
 from stateward.shapes.parts import Message, Speech
 from stateward.shapes.sources import Lost, Sources
@@ -44,6 +45,7 @@ Shape = Literal[
     "pydantic-ai",
     "agent-framework",
     "llama-index",
+    "ai-sdk",
 ]
 
 
@@ -77,6 +79,7 @@ TARGETS: dict[str, Target] = {
     "pydantic-ai": Target(pydantic_ai.kept, pydantic_ai.write, pydantic_ai.IDS),
     "agent-framework": Target(agent_framework.kept, agent_framework.write, agent_framework.IDS),
     "llama-index": Target(llama_index.kept, llama_index.write, llama_index.IDS),
+    "ai-sdk": Target(ai_sdk.kept, ai_sdk.write, ai_sdk.IDS),
 }
 
 READERS: dict[str, Callable[[Message], Speech | list[Speech]]] = {
@@ -93,6 +96,7 @@ READERS: dict[str, Callable[[Message], Speech | list[Speech]]] = {
     "pydantic-ai": pydantic_ai.read,
     "agent-framework": agent_framework.read,
     "llama-index": llama_index.read,
+    "ai-sdk": ai_sdk.read,
 }
 
 ROLES = {"human": "user", "ai": "assistant", "model": "assistant", "function": "tool"}
@@ -118,30 +122,34 @@ def shape_of(message: Mapping[str, Any]) -> str | None:
         return "openai" if role in ("tool", "function") else "plain"
     if "strands" in message:
         return "strands"
-    if message.get("kind") in ("request", "response") and "parts" in message:
+    if message.get("kind") in ("request", "response") and "parts" in message and role is None:
         return "pydantic-ai"
     if type(role) is str:
         return _shape_by_role(message, kind, content)
     if "author" in message and ("invocation_id" in message or "actions" in message):
         return "adk"
-    if not ENTRY.isdisjoint(message):
+    if langchain.MESSAGE in message or langchain.unwrapped(dict(message))[0] in langchain.ROLES:
+        return "langchain"
+    if type(kind) is str and not ENTRY.isdisjoint(message):
         return "claude"
     if type(message.get("contents")) is list:
         return "agent-framework"
-    if langchain.MESSAGE in message or langchain.unwrapped(dict(message))[0] in langchain.ROLES:
-        return "langchain"
     if type(message.get("parts")) is list:
-        return "gemini"
-    return "openai-responses" if type(kind) is str else None
+        return "gemini" if role is None and gemini.is_content(message) else None
+    return "openai-responses" if type(kind) is str and kind not in BLOCKS else None
 
 
 def _shape_by_role(message: Mapping[str, Any], kind: Any, content: Any) -> str | None:
+    if type(kind) is str and langchain.ROLES.get(kind) not in (None, ROLES.get(message["role"])):
+        return None  # its type names another speaker than its role
     if type(message.get("contents")) is list:
         return "agent-framework"
     if type(message.get("blocks")) is list:
         return "llama-index"
     if type(message.get("parts")) is list:
-        return "gemini"
+        if ai_sdk.is_message(message):
+            return "ai-sdk"
+        return "gemini" if gemini.is_content(message) else None
     if "stop_reason" in message:
         return "anthropic"
     if kind == "message":

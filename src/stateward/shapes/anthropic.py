@@ -22,11 +22,14 @@ def read(message: Message) -> Speech:
 
 
 def read_entry(entry: Message) -> Speech:
-    """An entry of a transcript; one that is no message says nothing."""
-    message = p.mapped(entry.get("message"))
-    if entry.get("type") not in ROLES or message.get("role") not in ROLES:
+    """Return the message in an entry of a transcript; an entry without one says nothing."""
+    message = entry.get("message")
+    if not isinstance(message, dict):
         return Speech("", [])
-    return read(dict(message))
+    speech = read(message)
+    if speech.role not in ROLES or speech.role != entry["type"]:
+        speech.role = f"{p.text_of(entry['type'])} or {speech.role}"
+    return speech
 
 
 def kept(speech: Speech) -> Message | None:
@@ -37,7 +40,7 @@ def kept(speech: Speech) -> Message | None:
         return raw if raw["role"] in ROLES and raw.keys() == {"role", "content"} else None
     elif speech.shape != "anthropic":
         return None
-    if raw.get("role") not in ROLES:
+    if speech.role not in ROLES:
         return None
     answer = "model" in raw or speech.shape == "claude"  # as the API gave it: more than it takes
     return {"role": raw["role"], "content": raw.get("content", [])} if answer else raw
@@ -49,7 +52,7 @@ def write(speeches: Sequence[Speech], sources: Sources) -> list[Message]:
 
 def _block(part: Part, sources: Sources) -> Message | None:
     if isinstance(part, p.TextPart):
-        return {"type": "text", "text": part.text} if part.text else None
+        return {"type": "text", "text": part.text} if part.text.strip() else None
     if isinstance(part, p.CallPart):
         sources.lose_signature(part, NAME)
         input = p.arguments_object(part)

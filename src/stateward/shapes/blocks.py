@@ -14,6 +14,9 @@ TEXTS = ("text", "input_text", "output_text", "text-plain")
 MEDIA = {"image": "image", "audio": "audio", "video": "video", "document": "document"}
 MEDIA |= {"file": "document", "input_file": "document", "input_image": "image"}
 MEDIA |= {"image_url": "image", "input_audio": "audio"}
+# Types of the parts of a message: by themselves they do not say who speaks.
+BLOCKS = frozenset({*TEXTS, *MEDIA, "refusal", "thinking", "redacted_thinking"})
+BLOCKS |= {"tool_use", "tool_call", "tool_result"}
 
 
 def read_content(content: object) -> list[Part]:

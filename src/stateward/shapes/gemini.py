@@ -12,13 +12,30 @@ from stateward.shapes.sources import Sources, alternated, what
 
 IDS = re.compile(r".+")
 NAME = "Gemini"
-ROLES = {"model": "assistant", "user": "user", "function": "tool", "system": "system"}
+ROLES = {"model": "assistant", "user": "user", "system": "system", "": "user"}
+ROLES |= {"function": "tool", "tool": "tool"}
+FIELDS = frozenset(
+    {"text", "functionCall", "functionResponse", "inlineData", "fileData", "thought"}
+)
+FIELDS |= {"function_call", "function_response", "inline_data", "file_data"}
+FIELDS |= {"executableCode", "executable_code", "codeExecutionResult", "code_execution_result"}
+TYPED = frozenset({"type", "kind", "part_kind", "block_type"})  # in the parts of other shapes
+
+
+def is_content(content: Mapping[str, Any]) -> bool:
+    """Return whether it has a role of Gemini's (without one, the user's) and parts of Gemini's."""
+    parts = content["parts"]
+    if (content.get("role") or "") not in ROLES:
+        return False
+    return all(isinstance(part, Mapping) and TYPED.isdisjoint(part) for part in parts) and any(
+        not FIELDS.isdisjoint(part) for part in parts or ({"text": ""},)
+    )
 
 
 def read(content: Message) -> Speech:
     parts = [_part(p.mapped(part)) for part in p.listed(content.get("parts"))]
-    role = ROLES.get(p.text_of(content.get("role")), "user")
-    return Speech(role, [part for part in parts if part is not None])
+    role = p.text_of(content.get("role"))
+    return Speech(ROLES.get(role, role), [part for part in parts if part is not None])
 
 
 def read_event(event: Message) -> Speech:
@@ -91,7 +108,8 @@ def kept(speech: Speech) -> Message | None:
     if speech.shape == "gemini":
         return speech.raw
     if speech.shape == "adk" and speech.parts:
-        return dict(p.mapped(speech.raw.get("content")))
+        content = dict(p.mapped(speech.raw.get("content")))
+        return content | ({"role": "model"} if speech.role == "assistant" else {})
     return None
 
 

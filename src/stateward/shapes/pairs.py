@@ -64,6 +64,9 @@ def paired(speeches: Sequence[Speech], sources: Sources, ids: Pattern[str]) -> l
             if isinstance(part, CallPart | ThinkingPart) and turn.role != "assistant":
                 sources.lose(part, what(part), "only the model calls and thinks")
                 continue
+            if turn.role == "tool":
+                sources.lose(part, what(part), "a tool only answers calls")
+                continue
             if isinstance(part, CallPart) and at < ended and (at, place) not in answered:
                 why = "it has no result, and no provider takes a call without one"
                 sources.lose(part, "call", why)

@@ -8,6 +8,9 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+# sync only: from stateward.errors import StoreUnavailable
+# sync only: from stateward.world import start, went_wrong
+
 T = TypeVar("T")
 
 
@@ -55,7 +58,11 @@ class Background:
         # sync only: thread = threading.Thread(target=self._run, args=(work, name))
         # sync only: thread.daemon = True
         # sync only: self._unawaited[name] = thread
-        # sync only: thread.start()
+        # sync only: try:
+        # sync only:     start(thread)
+        # sync only: except StoreUnavailable as error:
+        # sync only:     del self._unawaited[name]
+        # sync only:     went_wrong(str(name), error)
 
     # sync only: def _run(self, work: Callable[[], Any], name: Any) -> None:
     # sync only:     try:

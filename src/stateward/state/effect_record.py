@@ -14,16 +14,20 @@ from stateward.kinds import EFFECT, effect_parts
 from stateward.ops import Entity, Found, Head, Put, SetHead, Value
 from stateward.records import EffectInfo, Redact, moment
 from stateward.state.failure_record import failure_of, raised_again
-from stateward.state.work import OF_THE_STORE, holds, key_of
+from stateward.state.uncertainty import is_uncertain as is_uncertain
+from stateward.state.work import key_of
 
 INTENDED, DONE, FAILED, UNKNOWN = "intended", "done", "failed", "unknown"
 CALL, RESULT, ERROR, DECIDED = "call", "result", "error", "decided"
 READING = (CALL, RESULT, ERROR, DECIDED)
+# Put where the owner is deleted while the tool acts: then the end leaves no record.
+ORPHANED = "orphaned"
 
 # A lease keeps an effect from being due. So effects are due, oldest first and by the engine's own
 # clock, if they are unknown: undecided and without a lease.
+# None of them expires before its end is recorded.
 UNDECIDED = SetHead(status=UNKNOWN, due_in=0)
-NOT_BEGUN = SetHead(status=INTENDED, due=0)
+NOT_BEGUN = SetHead(status=INTENDED, due=0, retain=0.0)
 
 Values = Mapping[str, Value]
 Reconcile = Callable[[EffectInfo], Any]
@@ -167,25 +171,28 @@ def error_text(name: str, error: BaseException, failed: int, redact: Redact | No
 
 def _redacted_error(name: str, record: Mapping[str, Any], redact: Redact | None) -> dict[str, Any]:
     """Redact an error and, if it is a group, every error in it."""
+    if redact is None:
+        return dict(record)
     redacted = dict(record) | {"message": _redacted(name, record["message"], redact)}
+    redacted.pop("attributes", None)
+    redacted.pop("args", None)
     if "parts" in record:
         redacted["parts"] = [_redacted_error(name, each, redact) for each in record["parts"]]
     return redacted
 
 
-def is_uncertain(error: BaseException) -> bool:
-    """Return whether an effect that ended with this error may have happened nevertheless.
-
-    That is an interruption from outside, a service that did not answer, and `EffectUnknown`.
-    """
-    if not isinstance(error, Exception) or isinstance(error, ExceptionGroup):
-        return True
-    if isinstance(error, ConnectionRefusedError):
-        return False
-    return holds(error, (EffectUnknown, TimeoutError, ConnectionError, *OF_THE_STORE))
+def effect_key(entity: Entity, values: Values) -> str:
+    """Return the idempotency key: the recorded one, which a copy elsewhere does not change."""
+    recorded = decode(values[CALL].json).get("key") if CALL in values else None
+    return recorded or key_of(entity)
 
 
-def unknown_effect(entity: Entity) -> EffectUnknown:
+def intention(call: EffectCall, key: str) -> Put:
+    """Return the write that records the intention, with the key of its first try."""
+    return Put(CALL, f'{call.json[:-1]},"key":"{key}"}}')
+
+
+def unknown_effect(entity: Entity, key: str) -> EffectUnknown:
     """Return the error for a caller that must not repeat the effect."""
     return EffectUnknown(
         f"it is unknown whether the effect {entity.id!r} happened: it was started, and its "
@@ -194,7 +201,7 @@ def unknown_effect(entity: Entity) -> EffectUnknown:
         "result=...), 'failed' or 'not done' (or: stateward effect resolve). To resolve it "
         "automatically, pass reconcile=, or keyed=True if the service takes idempotency_key()",
         effect=entity.id,
-        key=key_of(entity),
+        key=key,
     )
 
 
@@ -217,7 +224,7 @@ def effect_info(effect: Found, *, unheld: bool = False) -> EffectInfo:
         user=head.owner or None,
         args=arguments.get("args"),
         kwargs=arguments.get("kwargs"),
-        key=key_of(entity),
+        key=effect_key(entity, documents),
         keyed=record.get("keyed", False),
         result=result.get("value"),
         error=result.get("lost") or (f"{error['type']}: {error['message']}" if error else None),

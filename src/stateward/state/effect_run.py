@@ -7,7 +7,9 @@ is not repeated unless `reconcile`, a person, or the service that takes the key 
 
 from __future__ import annotations
 
+import inspect
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,6 +28,7 @@ from stateward.ops import (
     Commit,
     CommitsAt,
     Conflict,
+    Delete,
     DocumentAt,
     Drop,
     Duplicate,
@@ -47,13 +50,13 @@ from stateward.ops import (
 from stateward.records import Done, NotDone
 from stateward.state.calls import awaited
 from stateward.state.effect_record import (
-    CALL,
     DECIDED,
     DONE,
     ERROR,
     FAILED,
     INTENDED,
     NOT_BEGUN,
+    ORPHANED,
     READING,
     RESULT,
     UNDECIDED,
@@ -65,9 +68,11 @@ from stateward.state.effect_record import (
     check_options,
     decided_by,
     effect_info,
+    effect_key,
     ended,
     error_text,
     failures,
+    intention,
     is_uncertain,
     is_unknown,
     result_text,
@@ -78,12 +83,13 @@ from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
 from stateward.state.refusals import refuse, stored
 from stateward.state.stored_document import document_at
-from stateward.state.work import OF_THE_STORE, holds, working_on
+from stateward.state.work import OF_THE_STORE, holds, key_of, working_on
 
 logger = logging.getLogger("stateward.effects")
 
 NEW: tuple[Check, ...] = (Unheld(), Absent())
 DRIVEN = (TASK, WORKFLOW)
+OWNED = DocumentAt(ORPHANED, 0)
 
 
 class EffectRun:
@@ -110,6 +116,8 @@ class EffectRun:
         check_id(self._entity.id, "the id of an effect")
         self._handle = Handle(scope, self._entity, whose.owner)
         self._undecided: Check = DocumentAt(DECIDED, 0)
+        self._key = key_of(self._entity)
+        self._retain = whose.retain
         self._function, self._args, self._kwargs, self._options = function, args, kwargs, options
         self._call = call_of(function, args, kwargs, options, scope.redact, scope.limits)
 
@@ -167,6 +175,7 @@ class EffectRun:
             end = self._ended(outcome.head, outcome.values)
             if end is not None:
                 return end
+            self._key = effect_key(self._entity, outcome.values)
             if is_unknown(outcome.head) and not (options.reconcile or options.keyed):
                 raise self._unknown()
             before = Found(self._entity, outcome.head, outcome.values)
@@ -174,11 +183,13 @@ class EffectRun:
 
     async def _ask(self, acquire: Acquire, checks: tuple[Check, ...], before: Found) -> Outcome:
         """Record the intention; in the same round trip, check the owner of the thread."""
-        intended = SetHead(status=INTENDED, label=self._call.name, due_in=self._options.ttl)
+        ttl, label = self._options.ttl, self._call.name
+        intended = SetHead(status=INTENDED, label=label, due_in=ttl, retain=0.0)
+        owned = (Delete(ORPHANED),) if before.head.exists else ()
         commit = Commit(
             self._entity,
             self._scope.world.new_op(),
-            (acquire, intended, Put(CALL, self._call.json)),
+            (acquire, intended, intention(self._call, self._key), *owned),
             checks,
             self._handle.owner,
             None,  # an undecided effect does not expire
@@ -188,6 +199,8 @@ class EffectRun:
         whose = Fetch(self._whose.entity, self._whose.owner)
         outcome, theirs = await self._leases.claim_among(commit, whose, undo=(back,))
         of = self._whose.entity
+        if isinstance(theirs, Fetched) and theirs.head.exists and of.kind not in DRIVEN:
+            self._retain = theirs.head.retain
         # A thread may begin with an effect; a workflow or a task that runs must exist.
         is_gone = isinstance(theirs, Fetched) and not theirs.head.exists and of.kind in DRIVEN
         if isinstance(theirs, NotYours) or is_gone:
@@ -205,7 +218,7 @@ class EffectRun:
     def _unknown(self) -> EffectUnknown:
         self._count(UNKNOWN)
         logger.warning("effect_unknown", extra={"effect": self._entity.id})
-        return unknown_effect(self._entity)
+        return unknown_effect(self._entity, self._key)
 
     # --- carrying it out ------------------------------------------------------------
 
@@ -231,11 +244,14 @@ class EffectRun:
                 raise self._unknown()
             decided = "retry" if answer is None else "reconcile"
             logger.info("effect_tried_again", extra={"effect": self._entity.id, "by": decided})
+        handled = sys.exc_info()[1]
         try:
-            with working_on(self._entity):
+            with working_on(self._key):
                 value = await awaited(self._function(*self._args, **self._kwargs))
         except BaseException as error:
-            return await self._failed(held, before, error)
+            home = getattr(inspect.unwrap(self._function), "__module__", None) or ""
+            uncertain = is_uncertain(error, handled, home)
+            return await self._failed(held, before, error, uncertain)
         return await self._done(held, value, decided)
 
     async def _answer(self, effect: Found) -> Done | NotDone | None:
@@ -265,10 +281,12 @@ class EffectRun:
         self._count(decided or DONE)
         return value_of(self._entity, text)
 
-    async def _failed(self, held: HeldLease, before: Found, error: BaseException) -> Any:
+    async def _failed(
+        self, held: HeldLease, before: Found, error: BaseException, uncertain: bool
+    ) -> Any:
         """Record how it failed, or that its end is unknown, and raise, unless it was `Done`."""
         failed = failures(before.documents)
-        if is_uncertain(error):
+        if uncertain:
             of_the_tool = isinstance(error, Exception) and not holds(error, OF_THE_STORE)
             answer: Done | NotDone | None = None
             if of_the_tool and self._options.reconcile is not None:
@@ -290,7 +308,7 @@ class EffectRun:
         raise error
 
     def _end(self, status: str) -> SetHead:
-        return SetHead(status=status, due=0, retain=self._whose.retain or 0)
+        return SetHead(status=status, due=0, retain=self._retain or 0)
 
     def _error_text(self, error: BaseException, failed: int) -> str:
         return error_text(self._call.name, error, failed, self._scope.redact)
@@ -298,14 +316,20 @@ class EffectRun:
     async def _leave_unknown(self, held: HeldLease, why: str) -> None:
         """Record that the end is unknown; if the store fails, the end of the lease shows it."""
         try:
-            await self._finish(held, Put(ERROR, why), UNDECIDED)
+            await self._finish(held, Put(ERROR, why), UNDECIDED, checks=())
         except StoreUnavailable as error:
             extra = {"effect": self._entity.id, "error": type(error).__name__}
             logger.warning("effect_not_recorded", extra=extra)
 
-    async def _finish(self, held: HeldLease, *writes: Write) -> Outcome:
+    async def _finish(
+        self, held: HeldLease, *writes: Write, checks: tuple[Check, ...] = (OWNED,)
+    ) -> Outcome:
         await held.leave(None, None, None)
-        return await self._leases.finish(held, *writes, checks=(self._undecided,))
+        checks = (self._undecided, *checks)
+        outcome = await self._leases.finish(held, *writes, checks=checks)
+        if isinstance(outcome, Conflict) and outcome.failed == OWNED:
+            outcome = await self._handle.commit((Drop(),), (held.fence,))
+        return outcome
 
     def _count(self, outcome: str) -> None:
         count_effect(self._scope.counters, outcome)

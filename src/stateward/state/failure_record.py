@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from stateward.codec import encode
-from stateward.errors import StepFailed
+from stateward.errors import StatewardError, StepFailed
 from stateward.state.work import ENDS, error_record, error_text
+
+MOST_TEXT = 2000  # characters of an attribute
+WORD = re.compile(r"[A-Za-z_]{1,40}")  # e.g. the code of a refusal: "card_declined"
 
 
 def step_failure(id: str, error: BaseException, *, cut_short: bool = False) -> str:
@@ -17,23 +21,49 @@ def step_failure(id: str, error: BaseException, *, cut_short: bool = False) -> s
 
 
 def failure_of(error: BaseException) -> dict[str, Any]:
-    """Return the record of an error: its classes, text, and the parts of a group."""
+    """Return the record of an error: its classes, text and simple attributes.
+
+    A group's record has the parts instead.
+    """
     classes = [f"{c.__module__}:{c.__qualname__}" for c in type(error).__mro__]
     classes = classes[: classes.index("builtins:BaseException") + 1]
     record = error_record(error) | {"classes": classes}
     if isinstance(error, BaseExceptionGroup):
         parts = [failure_of(each) for each in error.exceptions]
         return record | {"message": error.message, "parts": parts}
-    if isinstance(error, KeyError) and len(error.args) == 1:  # its text is the repr of its argument
-        return record | {"message": str(error.args[0])[:2000]}
+    text = None if isinstance(error, StatewardError) else record["message"]
+    attributes = {name: value for name, value in vars(error).items() if _is_plain(value, text)}
+    if attributes:
+        record["attributes"] = attributes
+    args = error.args
+    if isinstance(error, KeyError) and len(args) == 1 and type(args[0]) is str:
+        record["message"] = args[0][:2000]  # its text is the repr of it
+    elif args not in ((), (record["message"],)) and all(_is_plain(arg, text) for arg in args):
+        record["args"] = list(args)
     return record
+
+
+def _is_plain(value: Any, text: str | None) -> bool:
+    """Return whether a value may be recorded: a number, a word, or text that the message shows.
+
+    Exceptions of clients carry requests, parameters and headers, with secrets that their authors
+    left out of the message. None for the text: all text may be recorded.
+    """
+    if type(value) is list:
+        return all(type(each) is not list and _is_plain(each, text) for each in value)
+    if type(value) is str:
+        short = len(value) <= MOST_TEXT and value.isprintable()
+        return short and (text is None or value in text or WORD.fullmatch(value) is not None)
+    if isinstance(value, int | float):
+        return -(2**53) < value < 2**53  # neither infinite nor NaN
+    return value is None
 
 
 def raised_again(record: Mapping[str, Any]) -> BaseException:
     """Return the exception of a recorded failure: of its class, or the nearest loaded one.
 
     Only exception classes that this process has loaded are considered, and none of their own code
-    is run: stored data must not decide which code is executed.
+    is run, not even `__str__`: stored data must not decide which code is executed.
     """
     if "parts" in record:
         parts = [raised_again(part) for part in record["parts"]]
@@ -41,17 +71,23 @@ def raised_again(record: Mapping[str, Any]) -> BaseException:
     loaded = {f"{c.__module__}:{c.__qualname__}": c for c in _subclasses(BaseException)}
     for name in record["classes"]:
         if name in loaded and not issubclass(loaded[name], ENDS):
-            try:
-                error = loaded[name].__new__(loaded[name])
-                error.args = (record["message"],)
-                str(error)
-            except Exception:  # the class needs more than a text: try the next one
-                continue
-            return error
+            return _made(loaded[name], record)
     return StepFailed(error_text(record))
+
+
+def _made(kind: type[BaseException], record: Mapping[str, Any]) -> BaseException:
+    """Return an instance of an exception class, made by the built-in class it derives from."""
+    base: type = kind
+    while base.__module__ != "builtins" and base.__base__ is not None:
+        base = base.__base__
+    args = record.get("args", (record["message"],))
+    error: BaseException = base.__new__(kind, *args)
+    error.args = tuple(args)
+    vars(error).update(record.get("attributes", {}))
+    return error
 
 
 def _subclasses(of: type[BaseException]) -> Iterator[type[BaseException]]:
     yield of
-    for each in of.__subclasses__():
+    for each in type.__subclasses__(of):
         yield from _subclasses(each)

@@ -78,7 +78,10 @@ class Heartbeats:
         # async only: end
         # sync only: self._next = self._world.monotonic() + self._every
         # sync only: if self._ticker is None:
-        # sync only:     self._ticker = self._world.ticker(self._tick, "stateward-heartbeat")
+        # sync only:     try:
+        # sync only:         self._ticker = self._world.ticker(self._tick, "stateward-heartbeat")
+        # sync only:     except StatewardError as error:  # a moment without threads
+        # sync only:         went_wrong("stateward-heartbeat", error)
 
     # async only: begin
     def _arm(self, delay: float) -> None:

@@ -43,7 +43,9 @@ async def _read(handle: Handle, name: str, enough: Callable[[Past], bool]) -> Pa
     """Read the past once; None if its entity was erased and created again meanwhile."""
     scope = handle.scope
     fetched = await handle.fetch(Log(last=FIRST, details=True), (name,))
-    past = Past(name, fetched.documents.get(name), fetched.head, scope.keep, scope.world.now())
+    head, value = fetched.head, fetched.documents.get(name)
+    plan = Plan.of(head)
+    past = Past(name, value, head, scope.keep, scope.world.now(), (plan.since, plan.most))
     while True:
         for entry in reversed(fetched.entries):
             past.take(read_record(entry))
@@ -132,7 +134,7 @@ async def _prune(handle: Handle, keep: Keep, applied: Applied) -> None:
     head = fetched.head
     async for record in _records(handle, fetched, bare=bare):
         pruning.take(record)
-    writes, checks, plan = pruning.writes(head, plan if bare else None)
+    writes, checks, plan = pruning.writes(head, plan, bare=bare)
     # An entity that was erased and created again has records of the same numbers.
     await handle.commit(writes, (NotDroppedSince(applied.at), *checks))
     prunings.plan(entity, head.version, plan.version)

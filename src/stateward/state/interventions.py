@@ -19,8 +19,9 @@ from stateward.ops import (
     Append,
     Conflict,
     Delete,
+    DocumentAt,
     Drop,
-    Fetched,
+    Head,
     Held,
     Put,
     SetHead,
@@ -29,11 +30,13 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Cursor
+from stateward.state.dependents import delete_with_dependents, keep_dependents, loose_ends
+from stateward.state.effects import drop_effects, retry_effect
 from stateward.state.feeds import entries_after
 from stateward.state.forks import declare_fork
 from stateward.state.handle import Handle
 from stateward.state.intervention_record import UNBORN, cancelled, copied_documents, step_or_wait
-from stateward.state.loose_ends import OPEN, LooseEnds
+from stateward.state.loose_ends import OPEN
 from stateward.state.machine import missing, not_active
 from stateward.state.questions import withdraw
 from stateward.state.refusals import stored
@@ -73,15 +76,17 @@ async def tie_up(handle: Handle) -> None:
     if not head.exists or head.status == ACTIVE:
         return
     meta = decode(fetched.documents[META].json)
-    loose = _loose_ends(fetched)
+    loose, retain = loose_ends(fetched), meta.get("retain")
     for question in loose.questions.values():
         await withdraw(scope, question)
     if head.status == CANCELLED:
         for child in loose.children.values():
-            await _cancel_child(handle, child, head.owner, meta.get("retain"))
-    if "parent" in meta:
-        await _tell_parent(scope, meta["parent"], handle.entity.id, head.version)
-    end = SetHead(due=0, retain=meta.get("retain"))
+            await _cancel_child(handle, child, head.owner, retain)
+    if "parent" in meta and await _tell_parent(scope, meta["parent"], handle.entity.id, head):
+        retain = None  # it is kept until its parent has ended: see `dependents`
+    if retain is not None:
+        await keep_dependents(handle, loose, retain)
+    end = SetHead(due=0, retain=retain)
     outcome = await handle.commit((end,), (Unheld(), StatusIn((head.status,))))
     if isinstance(outcome, Held):  # by a driver that does not know yet and may open something
         later = SetHead(due_in=outcome.remaining)
@@ -97,7 +102,8 @@ async def _cancel_child(
     scope = parent.scope
     handle = Handle(scope, scope.entity(WORKFLOW, child["id"]), owner, retain)
     reason = f"its parent {parent.entity.id!r} was cancelled"
-    meta = {"kind": child["kind"], "input": None, "machine": {}, UNBORN: True}
+    meta = {"kind": child["kind"], "input": None, "machine": {}, "parent": parent.entity.id}
+    meta[UNBORN] = True
     head, error = SetHead(status=CANCELLED, label=child["kind"]), cancelled(reason)[-1]
     begun = (head, Put(META, encode(meta, "the child")), error)
     if not await handle.commit_if((Absent(),), *begun):
@@ -107,12 +113,11 @@ async def _cancel_child(
             pass  # it has ended meanwhile
 
 
-async def _tell_parent(scope: Scope, parent: str, child: str, version: int) -> None:
-    """Make the parent due, so that it reads the child's outcome."""
+async def _tell_parent(scope: Scope, parent: str, child: str, head: Head) -> bool:
+    """Make the parent due, so that it reads the child's outcome; return False if it has ended."""
     handle = Handle(scope, scope.entity(WORKFLOW, parent))
-    notice = Append((encode({"child": child}, "the child"),), f"child:{version}:{child}")
-    # A parent that has ended, too, needs no notice.
-    await handle.commit_if((StatusIn((ACTIVE,)),), notice, SetHead(due_in=0))
+    notice = Append((encode({"child": child}, "the child"),), f"child:{head.version}:{child}")
+    return await handle.commit_if((StatusIn((ACTIVE,)),), notice, SetHead(due_in=0))
 
 
 async def retry(handle: Handle) -> bool:
@@ -130,16 +135,23 @@ async def retry(handle: Handle) -> bool:
             return False
         if head.status not in (FAILED, CANCELLED):
             raise not_active(entity, head)
-        if decode(fetched.documents[META].json).get(UNBORN):
+        meta = decode(fetched.documents[META].json)
+        if meta.get(UNBORN):
             raise InvalidInput(
                 f"the workflow {entity.id!r} was cancelled before it was started; retry its parent"
             )
         error = fetched.documents[ERROR]
-        loose = _loose_ends(fetched)
-        for child in loose.children.values():
-            await _retry_child(handle, child, head.owner)
+        loose, why = loose_ends(fetched), decode(error.json)
+        if meta.get("retain") is not None:
+            await keep_dependents(handle, loose, 0.0)
+        failed = why.get("steps", [])
+        for step, child in {**loose.children, **loose.ended}.items():
+            if step in loose.children or step in failed:
+                await _retry_child(handle, child, head.owner)
+        for step in {*failed, *why.get("unrecorded", [])}:
+            await retry_effect(handle, step)
         loose.questions.clear()  # withdrawn at the end: a retry asks new ones
-        retried = {"retried": decode(error.json).get("steps", [])}
+        retried = {"retried": failed}
         if await handle.commit_if(
             (Unheld(), StatusIn((head.status,)), document_at(ERROR, error)),
             SetHead(status=ACTIVE, due_in=0, retain=0.0),
@@ -207,6 +219,15 @@ async def _owner(handle: Handle) -> str:
     return head.owner
 
 
-def _loose_ends(fetched: Fetched) -> LooseEnds:
-    documents = fetched.documents
-    return LooseEnds(documents[OPEN].json if OPEN in documents else None)
+async def delete(handle: Handle) -> None:
+    """Remove a workflow with what hangs on it; one with something open is cancelled first."""
+    outcome = await handle.commit((Drop(),), (DocumentAt(OPEN, 0),))
+    if not isinstance(outcome, Conflict):
+        stored(outcome, handle.entity)
+        await drop_effects(handle.scope, handle.entity)
+        return
+    if outcome.head.status == ACTIVE:
+        await cancel(handle, "it was deleted")
+    else:
+        await tie_up(handle)
+    await delete_with_dependents(handle, loose_ends(await handle.fetch(documents=(OPEN,))))

@@ -20,6 +20,7 @@ from stateward.ops import (
     DocumentAt,
     Fence,
     Fenced,
+    Head,
     Held,
     Lease,
     Outcome,
@@ -30,9 +31,11 @@ from stateward.ops import (
 )
 from stateward.records import Document, T
 from stateward.state.calls import awaited
+from stateward.state.conversation_life import Life
 from stateward.state.document_record import record_body
 from stateward.state.handle import Handle
 from stateward.state.merge_patch import merge_patch
+from stateward.state.receipts import life_of
 from stateward.state.refusals import refuse, stored
 from stateward.state.stored_document import document, document_at
 
@@ -72,10 +75,10 @@ class JsonDocument:
         self._is_permanent = permanent  # its entity's lease and log have no other use
         self._remembers = permanent and self._scope.keep.versions > 0
 
-    async def _read(self) -> tuple[Document, int]:
-        """Return the document, and the life of the entity it belongs to."""
+    async def _read(self) -> tuple[Document, Head]:
+        """Return the document, and the head of the entity it belongs to."""
         fetched = await self._handle.fetch(documents=(self._name,))
-        return document(fetched.documents.get(self._name)), fetched.head.life
+        return document(fetched.documents.get(self._name)), fetched.head
 
     def _encoded(self, value: Json) -> str:
         return encode_document(value, self._scope.limits)
@@ -119,19 +122,22 @@ class JsonDocument:
         if type(retries) is not int or not 0 <= retries <= MOST:
             raise InvalidInput(f"retries is a whole number of at least 0, not {shown(retries)}")
         check_span(update.within, "within")
-        base, life = await self._read()
+        base, head = await self._read()
+        life = self._handle.life(head)
         # Only a merge needs the value from before the change later.
         value = base.value if update.merge is None else deepcopy(base.value)
         mine = await update.changed(value)
-        outcome = await self._swap(base, mine, None)
+        outcome = await self._swap(base, mine, None, life)
         if isinstance(outcome, Document):
             return outcome
         if update.conflict == "raise" and isinstance(outcome, Conflict):
             refuse(outcome, self._entity)
         async with self._scope.queue(self._entity, self._name):
-            return await self._retry(update, base, mine, life)
+            return await self._retry(update, base, mine, head.life, life)
 
-    async def _retry(self, update: Update, base: Document, mine: Json, life: int) -> Document:
+    async def _retry(
+        self, update: Update, base: Document, mine: Json, number: int, life: Life | None
+    ) -> Document:
         """Retry an update until it succeeds; after many conflicts, take a turn all others wait for.
 
         Values that were read in an earlier life are not merged: they were deleted, or their user
@@ -147,13 +153,13 @@ class JsonDocument:
                 if turn is None and self._is_permanent and tries > UNTIL_TURN:
                     turn = await self._take_turn(end)
                 self._scope.counters.update_retries += 1
-                theirs, life_now = await self._read()
-                if update.merge is not None and (life_now == life or not base.exists):
+                theirs, head = await self._read()
+                if update.merge is not None and (head.life == number or not base.exists):
                     mine = update.merge(deepcopy(base.value), mine, deepcopy(theirs.value))
                 else:
                     mine = await update.changed(theirs.value)
-                base, life = theirs, life_now
-                outcome = await self._swap(base, mine, turn)
+                base, number = theirs, head.life
+                outcome = await self._swap(base, mine, turn, life)
                 if isinstance(outcome, Document):
                     turn = None  # released together with the write
                     return outcome
@@ -181,7 +187,7 @@ class JsonDocument:
         return lease
 
     async def _swap(
-        self, base: Document, value: Json, turn: Lease | None
+        self, base: Document, value: Json, turn: Lease | None, life: Life | None
     ) -> Document | Conflict | Held | Fenced:
         """Put `value` if the document still is `base` and no other writer has the turn."""
         op = self._scope.world.new_op()
@@ -193,7 +199,11 @@ class JsonDocument:
             checks = (Fence(turn.token, turn.nonce), *checks)
         elif self._is_permanent:
             checks = (Unheld(), *checks)
+        if life is not None:
+            checks = (life.check, *checks)
         outcome = await self._handle.commit(writes, checks, op=op)
+        if life is not None:
+            await self._handle.check_life(life, outcome)
         if isinstance(outcome, Conflict | Held | Fenced):
             return outcome
         written = self._written(op, outcome, value)
@@ -225,12 +235,17 @@ async def append_patching(
     name, changes = patch
     check_patch(changes)
     world, longest = handle.scope.world, FIRST_PAUSE
+    life = life_of(saw)
     while True:
-        before = (await handle.fetch(documents=(name,))).documents.get(name)
+        fetched = await handle.fetch(documents=(name,))
+        before, life = fetched.documents.get(name), life or handle.life(fetched.head)
         value = merge_patch(document(before).value, changes)
         put = Put(name, encode_document(value, handle.scope.limits))
         at = document_at(name, before)
-        outcome = await handle.append(messages, key, (*checks, at), (put,), keep=False, saw=saw)
+        guarded = (*checks, at)
+        outcome = await handle.append(
+            messages, key, guarded, (put,), keep=False, saw=saw, life=life
+        )
         if not isinstance(outcome, Conflict) or outcome.failed != at:
             return outcome
         await world.pause(longest * world.random())

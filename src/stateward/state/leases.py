@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from stateward.errors import StatewardError, StoreUnavailable
+from stateward.errors import NotReplicated, StatewardError, StoreUnavailable
+from stateward.kinds import THREAD
 from stateward.layers.layer import Execute
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.leases.renewal import Renewals
@@ -24,8 +25,11 @@ from stateward.ops import (
     Conflict,
     Duplicate,
     Entity,
+    Fetch,
+    Fetched,
     Held,
     Lease,
+    LogAt,
     Op,
     Outcome,
     Release,
@@ -40,6 +44,7 @@ logger = logging.getLogger("stateward.leases")
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
+AT_ONCE = 1e-6  # seconds of retention
 
 
 class Leases:
@@ -116,19 +121,25 @@ class Leases:
         *others: Op,
         undo: tuple[Write, ...] = (),
         deadline: float | None = None,
+        unreplicated: bool = False,
     ) -> list[Outcome]:
-        """Claim as `claim` does, with other operations in the same round trip."""
+        """Claim as `claim` does, with other operations in the same round trip.
+
+        A lease that too few replicas have confirmed is released again, unless the caller takes it
+        `unreplicated`: after a failover another process could be granted it as well.
+        """
         if self._closed:
             raise closed()  # a lease granted from here on would not be released
         ops = (commit, *others)
         try:
             return await self._background.awaited(self._execute(ops, deadline))  # async only
             # sync only: return self._execute(ops, deadline)
-        except StatewardError:
-            raise
-        except BaseException:
-            self._background.must_finish(self._undo(commit, undo))  # async only
-            # sync only: self._undo(commit, undo)
+        except BaseException as error:
+            if isinstance(error, NotReplicated) and unreplicated:
+                return [*error.outcomes]
+            if not isinstance(error, StatewardError) or isinstance(error, NotReplicated):
+                self._background.must_finish(self._undo(commit, undo))  # async only
+                # sync only: self._undo(commit, undo)
             raise
 
     async def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
@@ -179,7 +190,8 @@ class Leases:
             await self.release(held)
             return
         try:
-            await self._release(entity, (Release(lease.token, lease.nonce),))
+            outcome = await self._release(entity, (Release(lease.token, lease.nonce),))
+            await self.end_empty(entity, outcome)
         except StoreUnavailable as error:
             _not_released(entity, error)
 
@@ -190,7 +202,8 @@ class Leases:
             return  # released when the store was closed
         self._renewals.remove(held)
         try:
-            await self._release(held.entity, (Release(held.token, held.nonce), *more))
+            writes = (Release(held.token, held.nonce), *more)
+            await self.end_empty(held.entity, await self._release(held.entity, writes))
         except StoreUnavailable as error:
             _not_released(held.entity, error)
         # sync only: except StatewardError:
@@ -200,6 +213,20 @@ class Leases:
         # sync only:     raise
         finally:
             self.let_go(held)  # even on failure: its ttl ends it
+
+    async def end_empty(self, entity: Entity, released: Outcome) -> None:
+        """End a conversation that holds nothing once its lease is released: no listing shows it.
+
+        It expires instead of being deleted, so what others have begun to write there is stored.
+        """
+        if entity.kind != THREAD or type(released) is not Applied or released.version:
+            return
+        fetched = (await self._execute((Fetch(entity, all_documents=True),)))[0]
+        if not isinstance(fetched, Fetched) or fetched.documents or not fetched.head.exists:
+            return
+        unchanged = (CommitsAt(fetched.head.commits), LogAt(0))
+        over = Commit(entity, self._world.new_op(), (SetHead(retain=AT_ONCE),), unchanged)
+        await self._execute((over,))
 
     async def finish(
         self, held: HeldLease, *writes: Write, checks: tuple[Check, ...] = ()

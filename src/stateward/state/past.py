@@ -101,7 +101,15 @@ MISSING = PastState(None, 0, None, 0.0)
 class Past:
     """The past of one document, built from the newest record to the oldest."""
 
-    def __init__(self, name: str, value: Value | None, head: Head, keep: Keep, now: float) -> None:
+    def __init__(
+        self,
+        name: str,
+        value: Value | None,
+        head: Head,
+        keep: Keep,
+        now: float,
+        pruned: tuple[float, int] = (0.0, MOST),  # since when, and how many: see `prune_plan.Plan`
+    ) -> None:
         self.name = name
         self.value = value
         self.life = head.life
@@ -111,6 +119,7 @@ class Past:
         self._off = keep.versions == 0
         self._most = max(1, keep.versions)
         self._since = kept_since(keep, now)
+        self._pruned_before, self._pruned_at = pruned
         self._complete = head.base == 0 and head.live == head.version  # no record was removed yet
         if value is not None:  # `follows` stays False unless the value's own record is read
             current = PastState(value.json, value.version, value.stamp, value.updated, False)
@@ -141,11 +150,13 @@ class Past:
                 if not version.unbroken:
                     raise self._not_kept("others wrote it without keeping its history", None)
                 return version
-        full = self.ended or (len(versions) >= self._most and not self._complete)
+        most = min(self._most, self._pruned_at)
+        full = self.ended or (len(versions) >= most and not self._complete)
         if versions and (full or not _is_first(versions[-1])):
             raise self._not_kept(REACHES, versions[-1].at)
-        if self._off or (time < self._since and not self._complete):
-            raise self._not_kept(REACHES, self._since)
+        since = max(self._since, self._pruned_before)  # `keep` may have been raised
+        if self._off or (time < since and not self._complete):
+            raise self._not_kept(REACHES, since)
         return MISSING
 
     def version(self, number: int) -> PastState:

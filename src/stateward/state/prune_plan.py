@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from stateward.codec import LONGEST, seconds
+from stateward.codec import LONGEST, MOST, seconds
 from stateward.ops import Append, Check, Entity, Head, LogAt, Replace, SetHead, Trim, Write
 from stateward.state.document_record import DocumentRecord
 from stateward.state.past import Keep, kept_since
@@ -49,18 +50,21 @@ class Plan(Struct, frozen=True):
 
     version: int = 0
     thorough: float = 0.0  # from this time on, also check the age of each record
+    since: float = 0.0  # versions replaced before this time may have been removed
+    most: int = MOST  # of a document with so many versions, older ones may have been removed
 
     @classmethod
     def of(cls, head: Head) -> Plan:
         try:
-            version, thorough = head.label.split(" ")
-            return cls(int(version), float(thorough))
+            version, thorough, *pruned = head.label.split(" ")
+            since, most = pruned or ("0", str(MOST))  # none in the labels of older releases
+            return cls(int(version), float(thorough), float(since), int(most))
         except ValueError:
             return cls()
 
     @property
     def label(self) -> SetHead:
-        return SetHead(label=f"{self.version} {self.thorough:.0f}")
+        return SetHead(label=f"{self.version} {self.thorough:.0f} {self.since:.6f} {self.most}")
 
     def is_thorough(self, head: Head, now: float) -> bool:
         """Return whether records may be too old by now, or must be moved together."""
@@ -95,24 +99,27 @@ class Pruning:
             self.gone.add(record.seq)
 
     def writes(
-        self, head: Head, before: Plan | None
+        self, head: Head, before: Plan, *, bare: bool
     ) -> tuple[tuple[Write, ...], tuple[Check, ...], Plan]:
         """Return the writes to the log, the checks they need, and when to look again.
 
-        `before` is the previous plan if this search was not thorough, else None.
+        `before` is the previous plan; `bare`: this search was not thorough.
 
         A removed entry leaves a trace until all entries before it are gone, too, and the log is
         trimmed. If one old record prevents that, all remaining records are moved to the end in
         their order; the check then ensures that nothing is appended meanwhile.
         """
         remaining = [record for record in reversed(self._records) if record.seq not in self.gone]
-        thorough = self._now + self._span / THOROUGH if before is None else before.thorough
-        plan = Plan(head.version + max(OFTEN, 2 * len(remaining)), thorough)
+        thorough = before.thorough if bare else self._now + self._span / THOROUGH
+        # A later, larger `keep` must not take what is removed here for what never was.
+        since = max(before.since, self._since) if self.gone else before.since
+        most = min(before.most, self._most) if self.gone else before.most
+        plan = Plan(head.version + max(OFTEN, 2 * len(remaining)), thorough, since, most)
         upto = remaining[0].seq - 1 if remaining else head.version
         size = sum(len(record.json or "") for record in remaining)
         sparse = head.version - upto > SPARSE * max(OFTEN, len(remaining))
-        if before is None and sparse and size <= ROOM:
-            plan = Plan(plan.version + len(remaining), plan.thorough)
+        if not bare and sparse and size <= ROOM:
+            plan = replace(plan, version=plan.version + len(remaining))
             moved = Append(tuple(record.moved for record in remaining))
             unchanged = LogAt(head.version, head.stamp)
             return (plan.label, moved, Trim(head.version)), (unchanged,), plan

@@ -65,7 +65,8 @@ async def answer(scope: Scope, id: str, value: Any, *, by: str | None = None) ->
 
     `by` is a user; raises `NotPermitted` if the question is addressed to another one. The signal
     names this wait alone, so that a late answer is never taken for that to another question, and
-    has a key, so that the first of two answers counts.
+    has a key, so that the first of two answers counts. One that the store received after the
+    question's deadline does not count, even if no worker has noticed the deadline yet.
     """
     fetched = await Handle(scope, scope.entity(QUESTION, id)).fetch(documents=(QUESTION,))
     if QUESTION not in fetched.documents:
@@ -78,8 +79,9 @@ async def answer(scope: Scope, id: str, value: Any, *, by: str | None = None) ->
     outcome = await workflow.commit(writes, (StatusIn((ACTIVE,)),))
     counts = not isinstance(outcome, Conflict | KeyReused)
     if counts:
-        stored(outcome, workflow.entity)
+        at = stored(outcome, workflow.entity).at
         counts = not (isinstance(outcome, Duplicate) and not outcome.own)
+        counts = counts and (asked["until"] is None or at <= asked["until"])
     await withdraw(scope, id)  # if we die before this, the workflow does it
     return counts
 

@@ -12,6 +12,7 @@ from stateward.context.compaction import Kept
 from stateward.errors import InvalidInput
 from stateward.ops import Entity, Entry, Fetched, Found, Head, Log, Value, digest_of
 from stateward.records import WorkflowInfo, moment
+from stateward.state.conversation_life import Life
 from stateward.state.edits import Edits
 from stateward.state.window_record import Context, Gone, TurnReceipt, Window
 
@@ -20,10 +21,13 @@ _decode = msgspec.json.Decoder(TurnReceipt).decode
 _decode_summary = msgspec.json.Decoder(Kept).decode
 
 
-def note_of(saw: Any, entity: Entity, owner: str | None) -> str:
-    """Encode the receipt of `saw` for the append; raises if `saw` belongs to another thread."""
+def note_of(saw: Any, entity: Entity, owner: str | None) -> tuple[str, Life | None]:
+    """Encode the receipt of `saw` for the append, and return the life in which it was read.
+
+    Raises if `saw` belongs to another thread.
+    """
     if saw is UNREAD:
-        return _encode(UNREAD).decode()
+        return _encode(UNREAD).decode(), None
     window = saw.thread if isinstance(saw, Context) else saw
     if not isinstance(window, Window):
         raise InvalidInput(
@@ -40,7 +44,14 @@ def note_of(saw: Any, entity: Entity, owner: str | None) -> str:
             f"saw= has documents of the user {saw.owner!r}: append to their thread, "
             f"store.thread({entity.id!r}, user=...)"
         )
-    return note
+    return note, window.sight.life
+
+
+def life_of(saw: Any) -> Life | None:
+    """Return the life of the conversation in which `saw` was read; None if it was not read."""
+    window = saw.thread if isinstance(saw, Context) else saw
+    sight = window.sight if isinstance(window, Window) else None
+    return None if sight is None else sight.life
 
 
 def receipt_of(note: str) -> TurnReceipt:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 
 from stateward.errors import (
+    ConversationDeletedError,
     KeyReusedError,
     LeaseHeld,
     LeaseLost,
@@ -12,6 +13,7 @@ from stateward.errors import (
     StateConflictError,
     StatewardError,
 )
+from stateward.kinds import THREAD
 from stateward.ops import (
     Absent,
     Applied,
@@ -38,8 +40,26 @@ def stored(outcome: Outcome, entity: Entity) -> Applied:
     refuse(outcome, entity)
 
 
+def deleted(entity: Entity) -> ConversationDeletedError:
+    """Return the error for a write that was begun before its conversation was deleted."""
+    return ConversationDeletedError(
+        f"the conversation was deleted, its user erased, or its retention ended, while this was in "
+        f"progress ({entity.kind} {entity.id!r}); nothing was written: do not retry it, because "
+        "that would bring back what was deleted"
+    )
+
+
+def _is_of_deleted(outcome: Outcome) -> bool:
+    """Return whether a write was refused because what it was for is gone."""
+    if isinstance(outcome, Fenced):
+        return not outcome.head.exists
+    return isinstance(outcome, Conflict) and isinstance(outcome.failed, NotDroppedSince)
+
+
 def refuse(outcome: Outcome, entity: Entity) -> NoReturn:
     """Raise the exception for a refusal."""
+    if entity.kind == THREAD and _is_of_deleted(outcome):
+        raise deleted(entity)
     what = f"{entity.kind} {entity.id!r}"
     error: StatewardError
     match outcome:

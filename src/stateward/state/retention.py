@@ -9,6 +9,7 @@ from stateward.codec import decode, encode
 from stateward.errors import InvalidInput
 from stateward.ops import CommitsAt, Delete, Head, LogAt, Put, SetHead, Value, Write
 from stateward.state.about import ABOUT, archived, unarchived
+from stateward.state.effects import keep_effects
 from stateward.state.handle import PINNED, Handle
 
 Documents = Mapping[str, Value]
@@ -27,13 +28,24 @@ async def set_retention(handle: Handle, retain: float | None) -> None:
 
 
 async def pin(handle: Handle) -> None:
-    """Keep a thread until it is unpinned."""
-    await _decided(handle, _pinned)
+    """Keep a thread until it is unpinned; an archived one also after it is unarchived."""
+
+    def decide(head: Head, documents: Documents) -> tuple[Write, ...]:
+        return _in_archive(documents, pinned=True) or _pinned(head, documents)
+
+    await _decided(handle, decide)
 
 
 async def unpin(handle: Handle) -> None:
-    """End a pin; the retention that was set last applies, counted from now."""
-    await _decided(handle, _unpinned)
+    """End a pin; the retention that was set last applies, counted from now.
+
+    That of an archived thread applies once it is unarchived.
+    """
+
+    def decide(head: Head, documents: Documents) -> tuple[Write, ...]:
+        return _in_archive(documents, pinned=False) or _unpinned(head, documents)
+
+    await _decided(handle, decide)
 
 
 async def archive(handle: Handle) -> None:
@@ -59,6 +71,12 @@ async def unarchive(handle: Handle) -> None:
         return (*unpinned, Put(ABOUT, unarchived(about)))
 
     await _decided(handle, decide)
+
+
+def _in_archive(documents: Documents, *, pinned: bool) -> tuple[Write, ...]:
+    """Return the write that notes whether an archived thread is pinned besides; else nothing."""
+    about = _about(documents)
+    return (Put(ABOUT, archived(about, pinned)),) if about.get("archived") else ()
 
 
 def _about(documents: Documents) -> dict[str, Any]:
@@ -94,4 +112,7 @@ async def _decided(handle: Handle, decide: Decide) -> None:
             return
         as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))
         if await handle.commit_if(as_seen, *writes):
+            for write in writes:
+                if isinstance(write, SetHead):  # its effects are kept as long
+                    await keep_effects(handle.scope, handle.entity, write.retain)
             return

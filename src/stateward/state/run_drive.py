@@ -27,6 +27,7 @@ class Drive:
         held: HeldLease | None,
         clock: float,
         since: float,
+        deaths: int,
     ) -> None:
         self.handle = handle
         self.scope = handle.scope
@@ -37,6 +38,7 @@ class Drive:
         self.loose_ends = loose_ends
         self.held = held  # None: a workflow that has ended is replayed
         self.since = since  # when it was entered, by the engine's clock
+        self.deaths = deaths  # drivers before this one that died without having recorded anything
         self.parked = False
         self.cut_off = False  # whether it was parked while a branch could continue
         self.broken: StatewardError | None = None

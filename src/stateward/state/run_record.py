@@ -267,7 +267,10 @@ class RunRecord:
     @property
     def untaken(self) -> list[str]:
         """The names of signals that were not taken."""
-        return [name for seq, name, _, _ in self.signals if seq not in self.taken]
+        late = self.waits  # an answer named by its wait: its sender knows that it came too late
+        return [
+            name for seq, name, _, _ in self.signals if seq not in self.taken and name not in late
+        ]
 
     def signal(self, name: str, until: float | None = None) -> tuple[int, Any] | None:
         """Return the oldest signal of this name that was not taken, if it came in time.

@@ -61,6 +61,7 @@ class Steps:
     ) -> Any:
         """Run a step, record its end, and return the result."""
         drive, failures = self._drive, self._failures
+        await self._commits.record_failures()  # they may be the reason for this step
         here, driver = cancellations(), cancellations(failures.driver)  # async only
         try:
             value = await self._try(id_, function, args, kwargs, retries, timeout)

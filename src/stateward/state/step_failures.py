@@ -78,6 +78,11 @@ class StepFailures:
         cut = {id_ for id_, cut in self._cuts.items() if not self._taken_in(cut)}  # async only
         return {id_: body for id_, body in self._unrecorded.items() if id_ not in cut}
 
+    @property
+    def unrecorded(self) -> list[str]:
+        """The steps whose failures are not recorded."""
+        return list(self._unrecorded)
+
     def recorded(self, id_: str) -> None:
         """Forget a failure that is recorded now."""
         self._unrecorded.pop(id_, None)

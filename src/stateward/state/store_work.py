@@ -180,9 +180,8 @@ class StoreWork(Sections):
         """
         from stateward.state.effects import Effect
 
-        if str(id).startswith(f"{THREAD}/"):
-            return Effect(self._threads, id, self._retain)
-        return Effect(self._scope, id, None)
+        scope = self._threads if str(id).startswith(f"{THREAD}/") else self._scope
+        return Effect(scope, id, self._retain)
 
     async def effects(
         self,

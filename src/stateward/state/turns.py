@@ -38,6 +38,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Appended, Cursor
+from stateward.state.appended import appended
 from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
 from stateward.state.receipts import UNREAD
@@ -145,8 +146,10 @@ class Turn:
         `append`, e.g. `turn.window`: raises `StateConflictError` if another request was stored
         since. If the store fails, the messages are spilled (`spilled`) like any plain append,
         unless there is `expect`. In a turn that is `alone`, raises `LeaseLost` if another process
-        leads now. A receipt of what the turn was given is stored with it, see `store.knew`; also if
-        that was nothing, because the store could not be read.
+        leads now. If the conversation was deleted since the block was entered, raises
+        `ConversationDeletedError`: what was deleted does not come back. A receipt of what the turn
+        was given is stored with it, see `store.knew`; also if that was nothing, because the store
+        could not be read.
         """
         if not self._open:
             raise InvalidInput("a turn is stored within its block: async with thread.turn(...)")
@@ -177,7 +180,8 @@ class Turn:
         if appended.status == "dropped":
             return appended
         self._first, self._is_ours = appended, appended.status != "duplicate"
-        if appended.status == "stored" or (appended.status == "duplicate" and not self._alone):
+        is_there = appended.status in ("stored", "unreplicated")
+        if is_there or (appended.status == "duplicate" and not self._alone):
             await self._end(release=False)  # later deliveries find the answer, or the lease free
         return appended
 
@@ -217,12 +221,12 @@ class Turn:
         while True:
             asked, commit = world.monotonic(), self._claim_by(acquire)
             if self._alone:
-                claimed, *searched = [await self._leases.claim(commit)]
+                claimed, *searched = await self._leases.claim_among(commit, unreplicated=True)
             else:
                 # With the deadline of a read: slow writes must not delay the answer.
                 deadline = asked + self._handle.scope.stack.policy.read_timeout
                 claimed, *searched = await self._leases.claim_among(
-                    commit, self._search(), deadline=deadline
+                    commit, self._search(), deadline=deadline, unreplicated=True
                 )
             if isinstance(claimed, Applied | Duplicate):
                 applied = stored(claimed, commit.entity)
@@ -315,10 +319,7 @@ async def append_first(
         return await first_append(handle, outcome)
     if isinstance(outcome, Suppressed):
         return Appended(outcome.status, 0, Cursor(0), redacted)
-    applied = stored(outcome, handle.entity)
-    again = isinstance(outcome, Duplicate) and not outcome.own
-    cursor = Cursor(applied.version, applied.stamp)
-    return Appended("duplicate" if again else "stored", applied.version, cursor, redacted)
+    return appended(outcome, handle.entity, redacted)
 
 
 async def first_append(handle: Handle, refused: KeyReused) -> Appended:

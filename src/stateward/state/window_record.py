@@ -16,6 +16,7 @@ from stateward.codec import to_type
 from stateward.errors import InvalidInput
 from stateward.ops import Entity, digest_of
 from stateward.records import Change, Cursor, Document, T, WorkflowInfo, moment
+from stateward.state.conversation_life import Life
 
 SHORT_NAMES = {  # of the fields of a stored receipt
     "version": "v",
@@ -47,6 +48,7 @@ class Sight(Struct, frozen=True):
     commits: int  # of the thread by then
     skipped: tuple[int, ...]  # as in the receipt
     bounds: tuple[int | None, int | None, int | None, int, int | None]  # last … upto, as there
+    life: Life
 
 
 class TurnReceipt(Struct, frozen=True, omit_defaults=True, rename=SHORT_NAMES):

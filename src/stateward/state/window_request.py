@@ -10,6 +10,7 @@ from stateward.context.window import Bounds, Picked
 from stateward.ops import Entity, Fetch, Found, Head, Log
 from stateward.records import Change, Cursor, ThreadInfo, moment
 from stateward.state.about import is_archived, title_and_labels
+from stateward.state.conversation_life import Life
 from stateward.state.window_record import Sight, Window
 
 FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
@@ -49,9 +50,11 @@ def beginning(request: WindowRequest, after: int) -> Fetch:
     return Fetch(request.entity, request.owner, log)
 
 
-def plain_window(request: WindowRequest, head: Head, messages: list[Message]) -> Window:
-    """Return the window of a plain request."""
-    version = head.version
+def plain_window(
+    request: WindowRequest, head: Head, messages: list[Message], read: float
+) -> Window:
+    """Return the window of a plain request, read at this monotonic time."""
+    version, bounds = head.version, (request.bounds.last, None, None, 0, None)
     return Window(
         messages,
         version,
@@ -60,7 +63,7 @@ def plain_window(request: WindowRequest, head: Head, messages: list[Message]) ->
         Cursor(version, head.stamp or None),
         head.created,
         head.updated,
-        sight=Sight(request.entity, head.commits, (), (request.bounds.last, None, None, 0, None)),
+        sight=Sight(request.entity, head.commits, (), bounds, Life.of(head, read)),
     )
 
 
@@ -71,6 +74,7 @@ def window_of(
     summary: Kept,
     pinned: int,
     entries: tuple[Change, ...] | None,
+    read: float,
 ) -> Window:
     bounds, upto = request.bounds, None if request.upto is None else request.upto.version
     asked = (bounds.last, bounds.turns, bounds.max_tokens, request.since.version, upto)
@@ -89,7 +93,7 @@ def window_of(
         picked.pending,
         picked.shortened,
         entries,
-        Sight(request.entity, head.commits, picked.skipped, asked),
+        Sight(request.entity, head.commits, picked.skipped, asked, Life.of(head, read)),
     )
 
 

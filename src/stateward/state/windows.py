@@ -85,7 +85,7 @@ async def read_window(scope: Scope, request: WindowRequest) -> Window:
 
 async def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcome]) -> Window:
     """Make the window from the outcomes of `questions`, and read further pages as needed."""
-    newest = outcomes[0]
+    newest, read = outcomes[0], scope.world.monotonic()
     if type(newest) is not Fetched:
         refuse(newest, request.entity)
     messages: list[Message] | None = None
@@ -95,13 +95,13 @@ async def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcom
             messages = decode_lines(newest.lines)
             texts = untied_window(messages, request.bounds, complete=newest.first <= 1)
             if texts is not None:
-                return plain_window(request, head, texts.messages)
+                return plain_window(request, head, texts.messages, read)
     if newest.reset or (request.upto is not None and request.upto.stamp is not None):
         outcomes = _same_history(newest, request, outcomes)
     pages = Pages(scope, request, newest, messages)
     if request.bounds.verbatim and request.compaction is None:
         stored = Picked(await pages.verbatim(request.bounds.last), 0)
-        return window_of(request, newest.head, stored, Kept(), 0, pages.entries_of(stored))
+        return window_of(request, newest.head, stored, Kept(), 0, pages.entries_of(stored), read)
     system: list[Entry] = []
     if pins(request):
         system = await _system_entries(scope, request, newest.head, outcomes[1:])
@@ -110,7 +110,7 @@ async def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcom
         texts = untied_window(pages.newest, bounds, complete=pages.complete)
         if texts is not None:
             entries = pages.entries_of(texts) if request.entries else None
-            return window_of(request, newest.head, texts, summary, 0, entries)
+            return window_of(request, newest.head, texts, summary, 0, entries, read)
     if request.compaction is not None:
         summary = kept(newest.documents.get(SUMMARY), newest.head)
         handle = Handle(scope, request.entity, request.owner)
@@ -123,7 +123,7 @@ async def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcom
     _look_at_shapes(scope, request, pages.newest[-LOOKED_AT:])
     picked = await _pick(pages, bounds, pinned, summary, continued=request.since.version > 0)
     entries = pages.entries_of(picked)
-    return window_of(request, newest.head, picked, summary, len(pinned), entries)
+    return window_of(request, newest.head, picked, summary, len(pinned), entries, read)
 
 
 def _same_history(

@@ -24,7 +24,7 @@ from stateward.ops import Append, SetHead, Write
 ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit)
 OF_THE_STORE = (StoreUnavailable, LeaseLost, StoreClosed)
 
-_parts: ContextVar[Sequence[str]] = ContextVar("stateward_idempotency_key", default=())
+_parts: ContextVar[Sequence[str] | str] = ContextVar("stateward_idempotency_key", default=())
 
 
 def idempotency_key() -> str:
@@ -38,7 +38,7 @@ def idempotency_key() -> str:
         raise StoreMisused(
             "idempotency_key() has a meaning only inside a task, a workflow step or an effect"
         )
-    return key_of(parts)
+    return parts if isinstance(parts, str) else key_of(parts)
 
 
 def key_of(parts: Sequence[str]) -> str:
@@ -48,8 +48,8 @@ def key_of(parts: Sequence[str]) -> str:
 
 
 @contextmanager
-def working_on(parts: Sequence[str]) -> Iterator[None]:
-    """Set the piece of work that `idempotency_key` is for in this block."""
+def working_on(parts: Sequence[str] | str) -> Iterator[None]:
+    """Set the piece of work, or its key, that `idempotency_key` is for in this block."""
     token = _parts.set(parts)
     try:
         yield
@@ -87,9 +87,17 @@ def error_record(error: BaseException) -> dict[str, Any]:
     """Return an error as it is recorded: type and message, no traceback and no arguments."""
     return {
         "type": type(error).__name__,
-        "message": str(error)[:2000].encode("utf-8", "replace").decode(),
+        "message": _text(error)[:2000].encode("utf-8", "replace").decode(),
         "permanent": isinstance(error, Permanent),
     }
+
+
+def _text(error: BaseException) -> str:
+    """Return an error's text, or its arguments if its class cannot make a text of itself."""
+    try:
+        return str(error)
+    except Exception:
+        return ", ".join(map(repr, error.args)) if len(error.args) != 1 else f"{error.args[0]}"
 
 
 def error_text(error: Mapping[str, Any]) -> str:

@@ -17,8 +17,9 @@ RESULT, WAITS, TROUBLE = "result", "waits", "trouble"
 READING = (META, STATE, STEP, ERROR)
 TELLING = (*READING, WAITS, TROUBLE, DEATHS)  # read by `workflow_info`
 DEATHS_FORGIVEN = 10  # drivers in a row that may die; one more, and the workflow fails
-# Each driver puts it on taking the lease and deletes it on giving the lease back, so its version is
-# the number of drivers in a row that have not given it back.
+# Each driver puts it on taking the lease and deletes it on giving the lease back or, after deaths,
+# with its first record. So its version is the number of drivers in a row that have not given the
+# lease back and made no progress.
 SOMEBODY_DRIVES, NOBODY_DRIVES = Put(DEATHS, "{}"), Delete(DEATHS)
 
 Machine = Mapping[str, tuple[str, ...] | list[str]]

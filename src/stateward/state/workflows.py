@@ -29,8 +29,6 @@ from stateward.ops import (
     Acquire,
     Commit,
     Conflict,
-    DocumentAt,
-    Drop,
     Duplicate,
     Found,
     Held,
@@ -45,7 +43,7 @@ from stateward.ops import (
 from stateward.records import WorkflowInfo
 from stateward.state.calls import cancellations, interrupted
 from stateward.state.handle import Handle
-from stateward.state.interventions import cancel, fork, retry, tie_up
+from stateward.state.interventions import cancel, delete, fork, retry
 from stateward.state.leases import LeaseWait
 from stateward.state.loose_ends import OPEN
 from stateward.state.machine import missing, move, not_active
@@ -195,7 +193,7 @@ class Workflow:
                 elif outcome.head.status == ACTIVE:
                     new = False
                 else:
-                    return await self._begin(outcome.head.status, outcome.values, 0.0, 0.0)
+                    return await self._begin(outcome.head.status, outcome.values)
             else:
                 applied = stored(outcome, self._entity)
                 assert applied.lease is not None
@@ -215,7 +213,7 @@ class Workflow:
                 since = lease.until - self._ttl
                 clock = since - world.monotonic()
                 try:
-                    run = await self._begin(ACTIVE, values, clock, since, fresh=applied.created)
+                    run = await self._begin(ACTIVE, values, clock, since, deaths, applied.created)
                     held.check()  # the read may have outlasted the lease
                     return run
                 except BaseException as error:
@@ -246,13 +244,19 @@ class Workflow:
         return await self._leases.claim(take, *TO_OTHERS)
 
     async def _begin(
-        self, status: str, values: Values, clock: float, since: float, *, fresh: bool = False
+        self,
+        status: str,
+        values: Values,
+        clock: float = 0.0,
+        since: float = 0.0,
+        deaths: int = 0,
+        fresh: bool = False,
     ) -> Run:
         self._check_same(values)
         record = RunRecord() if fresh else await read_record(self._handle)
         texts = {name: value.json for name, value in values.items()}
         documents = self._first_documents() | texts
-        return Run(self._handle, status, documents, record, self._held, clock, since)
+        return Run(self._handle, status, documents, record, self._held, clock, since, deaths)
 
     def _first_documents(self) -> dict[str, str]:
         """Return the documents that the workflow starts with."""
@@ -389,16 +393,10 @@ class Workflow:
     async def delete(self) -> None:
         """Remove the workflow with everything it recorded. Does nothing if it does not exist.
 
-        A workflow with open questions or children is cancelled first.
+        Its children and its effects are removed with it, except unknown effects: they stay until
+        they are decided. A workflow with open questions or children is cancelled first.
         """
-        nothing_open = DocumentAt(OPEN, 0)
-        outcome = await self._handle.commit((Drop(),), (nothing_open,))
-        if isinstance(outcome, Conflict):
-            if outcome.head.status == ACTIVE:
-                await self.cancel("it was deleted")
-            await tie_up(self._handle)
-            outcome = await self._handle.commit((Drop(),))
-        stored(outcome, self._entity)
+        await delete(self._handle)
 
 
 async def list_workflows(

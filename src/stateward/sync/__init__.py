@@ -21,6 +21,7 @@ from stateward.context.compaction import Compaction
 from stateward.errors import (
     AccessRefused,
     BackupDamaged,
+    ConversationDeletedError,
     DiskProblem,
     EffectUnknown,
     EntityBusy,
@@ -140,6 +141,7 @@ __all__ = [
     "Compaction",
     "Concern",
     "Context",
+    "ConversationDeletedError",
     "Counters",
     "Cursor",
     "DiskProblem",

@@ -26,7 +26,7 @@ from stateward.engine import SyncEngine, SyncSnapshots
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
-from stateward.kinds import OPERATIONS
+from stateward.kinds import OPERATIONS, SERVICE_NAMESPACE
 from stateward.ops import Entity
 from stateward.records import moment as moment_of
 from stateward.transfer.erasures import Erasures, marks_of
@@ -89,15 +89,22 @@ def restore(
 ) -> BackupReport:
     """Restore a backup into an empty namespace: the original one unless another is named.
 
-    Nothing is written before the whole file was verified. What belonged to users who were erased
-    since is left out: as the target knows, the backup itself, or the stores and backups named in
-    `erasures`. An interrupted restore can be run again.
+    Nothing is written before the whole file was verified. A backup of the service's own namespace
+    is restored only if `namespace` names it, because it brings its keys along. What belonged to
+    users who were erased since is left out: as the target knows, the backup itself, or the stores
+    and backups named in `erasures`. An interrupted restore can be run again.
     """
     with BackupFile(path) as file:
         marks = Erasures()
         contents = _verified(file, progress, marks, source=True)
         into = namespace or file.header.namespace
         check_id(into, "a namespace")
+        if namespace is None and into == SERVICE_NAMESPACE:
+            raise InvalidInput(
+                f"{path} is a backup of {into!r}, where the service has its keys: whoever made the "
+                "file would get access with theirs. If you trust it, restore it with "
+                f"--namespace {into}"
+            )
         for other in erasures:
             _add_erasures(marks, other, file.header.namespace)
         with opened(parse(url)) as engine:

@@ -32,9 +32,11 @@ from stateward.transfer.lines import (
 )
 
 MEMBER = 256 * 1024  # bytes of text in a member, before its last line
-# Refuse a member that unpacks to more than this, unless the member itself is as large: a member
-# with a larger line is not compressed.
-LARGEST_MEMBER = 256 * 1024 * 1024
+# Refuse a member that unpacks to more than this, and to more than `DENSEST` times its own size:
+# with such a line it is not compressed.
+LARGEST_MEMBER = 24 * 1024 * 1024
+DENSEST = 50
+LARGE_LINES = (b'{"is":"document"', b'{"is":"entry"')
 CHUNK = 64 * 1024
 LEVEL = 6
 GZIP = 31  # zlib's name for the gzip format
@@ -117,9 +119,9 @@ class BackupWriter:
     def _flush(self) -> None:
         if not self._lines:
             return
-        level = LEVEL if len(self._lines) <= LARGEST_MEMBER else zlib.Z_NO_COMPRESSION
-        packer = zlib.compressobj(level, zlib.DEFLATED, GZIP)
-        member = packer.compress(bytes(self._lines)) + packer.flush()
+        member = zlib.compress(self._lines, LEVEL, GZIP)
+        if len(self._lines) > LARGEST_MEMBER and len(self._lines) > DENSEST * len(member):
+            member = zlib.compress(self._lines, zlib.Z_NO_COMPRESSION, GZIP)
         self._lines.clear()
         self._sum.update(member)
         self._put(member)
@@ -138,7 +140,13 @@ class BackupWriter:
         )
 
 
-def _stored(text: bytes) -> bytes:
+def _may_be_large(text: bytearray) -> bool:
+    """Return whether the last line of a large member holds what can be that large."""
+    start = text.rfind(b"\n", 0, MEMBER) + 1  # a member ends with the line that fills it
+    return text.startswith(LARGE_LINES, start)
+
+
+def _stored(text: bytes | bytearray) -> bytes:
     """Return a gzip member with the text uncompressed, in its only possible form."""
     length = struct.pack("<HH", len(text), len(text) ^ 0xFFFF)
     return HEAD + b"\x01" + length + text + struct.pack("<II", zlib.crc32(text), len(text))
@@ -150,7 +158,7 @@ def _stored(text: bytes) -> bytes:
 class Member(NamedTuple):
     """One gzip member of a file."""
 
-    text: bytes
+    text: bytearray
     start: int  # its offset in the file
     raw: bytes  # its own bytes, if it is small
     sum_before: str  # SHA-256 of every byte before this member
@@ -234,10 +242,13 @@ class BackupFile:
     def _decoded(self, member: Member) -> Iterator[AnyLine]:
         if not member.text.endswith(b"\n"):
             raise self._damaged(member.start, "a line is not complete")
-        for line in member.text[:-1].split(b"\n"):
+        end = 0
+        while end < len(member.text):  # no copy is made: a line may be large
+            start, end = end, member.text.index(b"\n", end) + 1
+            line = memoryview(member.text)[start : end - 1]
             try:
                 decoded = _decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise self._format_error(line, member.start) from error
             if isinstance(decoded, Header) and decoded.format != FORMAT:
                 raise self._format_error(line, member.start)
@@ -259,18 +270,21 @@ class BackupFile:
                 if not left:
                     raise self._damaged(self.size, "it is cut off")
                 try:
-                    text += unpacker.decompress(left)
+                    text += unpacker.decompress(left, MEMBER)
                 except zlib.error as error:
                     raise self._damaged(start, "it cannot be unpacked") from error
-                used = left[: len(left) - len(unpacker.unused_data)]
-                left = unpacker.unused_data
+                rest = unpacker.unconsumed_tail or unpacker.unused_data
+                used = left[: len(left) - len(rest)]
+                left = rest
                 total.update(used)
                 length += len(used)
                 if len(raw) <= SMALL:
                     raw += used
-                if len(text) > LARGEST_MEMBER and len(text) > length:
+                if len(text) > LARGEST_MEMBER and (
+                    len(text) > DENSEST * length or not _may_be_large(text)
+                ):
                     raise self._damaged(start, "a part of it is far too large")
-            yield Member(bytes(text), start, bytes(raw), before)
+            yield Member(text, start, bytes(raw), before)
             start += length
 
     def _damaged(self, at: int, what: str) -> BackupDamaged:
@@ -279,11 +293,11 @@ class BackupFile:
             "Use another copy of it"
         )
 
-    def _format_error(self, line: bytes, at: int) -> BackupDamaged:
+    def _format_error(self, line: memoryview, at: int) -> BackupDamaged:
         """Return the error for a file of another format: a newer format is not damage."""
         try:
             head = msgspec.json.decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             head = None
         number = (
             head.get("format") if isinstance(head, dict) and head.get("is") == "backup" else None

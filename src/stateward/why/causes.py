@@ -10,7 +10,7 @@ from stateward.repeats.lexicon import COMMON, PLAIN
 from stateward.repeats.messages import text_of
 from stateward.repeats.words import split_words
 from stateward.state.window_record import TurnReceipt
-from stateward.why.reasons import is_answered_within
+from stateward.why.reasons import is_answered_within, left_out_then
 from stateward.why.records import Cause, Reason, Sign, ThreadMoment
 from stateward.why.words import bounds, clock, count, listed, naming, quoted, were
 from stateward.why.written_order import written
@@ -62,7 +62,7 @@ def _receipt(moment: ThreadMoment) -> TurnReceipt:
 
 def _window(moment: ThreadMoment, numbers: tuple[int, ...]) -> str:
     receipt = _receipt(moment)
-    more = max(0, moment.older - receipt.summarised)
+    more = max(0, left_out_then(moment)[1] - receipt.summarised)
     older = f", and so were {more:,} older ones" if more else ""
     return f"{were(numbers)} outside of its window ({bounds(receipt)}){older}."
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from stateward.ops import List
 from stateward.records import Document
+from stateward.state.window_record import Knowledge
 from stateward.why.records import KnowledgeDifference, ThreadMoment
 from stateward.why.words import bounds, naming, quoted
+
+Versions = Mapping[str, tuple[int, str | None]]  # of documents, with stamps
+MOST_WORKFLOWS = List("-").limit  # that a context holds
 
 
 def since_before(moment: ThreadMoment) -> KnowledgeDifference | None:
@@ -28,10 +32,7 @@ def since_before(moment: ThreadMoment) -> KnowledgeDifference | None:
         )
     if bounds(old.receipt) != bounds(new.receipt):
         sentences.append(f"Asked for: {bounds(new.receipt)}; before: {bounds(old.receipt)}.")
-    before = {name: each[0] for name, each in (old.receipt.documents or {}).items()}
-    after = {name: each[0] for name, each in (new.receipt.documents or {}).items()}
-    sentences += _versions(before, after, old.user, new.user)
-    sentences += _names("Workflow", old.receipt.workflows or {}, new.receipt.workflows or {})
+    sentences += _contexts(old, new)
     return KnowledgeDifference(old.version, added, removed, tuple(sentences))
 
 
@@ -53,9 +54,8 @@ def until_now(moment: ThreadMoment) -> KnowledgeDifference | None:
     others = [g for g in knew.gone if g.what in ("summary", "workflow")]
     sentences += [f"{f'The {g.what} {g.name}'.rstrip()}: {g.why} since." for g in others]
     if knew.receipt.documents is not None:
-        before = {name: each[0] for name, each in knew.receipt.documents.items()}
-        after = {name: each.version for name, each in moment.documents.items()}
-        sentences += _versions(before, after, knew.user, moment.documents)
+        after = {name: (each.version, each.stamp) for name, each in moment.documents.items()}
+        sentences += _versions(knew.receipt.documents, after, knew.user, moment.documents)
     return KnowledgeDifference(moment.version, added, (), tuple(sentences))
 
 
@@ -64,21 +64,36 @@ def _changed(old: Iterable[int], new: Iterable[int]) -> tuple[tuple[int, ...], t
     return tuple(sorted(after - before)), tuple(sorted(before - after))
 
 
+def _contexts(old: Knowledge, new: Knowledge) -> list[str]:
+    """Compare documents and workflows, if both turns were given them."""
+    before, after = old.receipt, new.receipt
+    if before.documents is None or after.documents is None:
+        if before.unread or after.unread or before.documents is after.documents:
+            return []
+        which = ("this turn", "the one before")[:: 1 if before.documents is None else -1]
+        return [f"Documents and workflows were asked for by {which[0]}, not by {which[1]}."]
+    sentences = _versions(before.documents, after.documents, old.user, new.user)
+    active, now = {*(before.workflows or {})}, {*(after.workflows or {})}
+    sentences += [f"Workflow {quoted(name)}: new." for name in sorted(now - active)]
+    gone = "not active any more" if len(now) < MOST_WORKFLOWS else "not among those given"
+    return sentences + [f"Workflow {quoted(name)}: {gone}." for name in sorted(active - now)]
+
+
 def _versions(
-    old: Mapping[str, int],
-    new: Mapping[str, int],
-    before: Mapping[str, Document],
-    after: Mapping[str, Document],
+    old: Versions, new: Versions, before: Mapping[str, Document], after: Mapping[str, Document]
 ) -> list[str]:
     sentences = []
     for name in sorted({*old, *new}):
         if name not in new:
             sentences.append(f"Document {quoted(name)}: not there any more.")
         elif name not in old:
-            sentences.append(f"Document {quoted(name)}: new, version {new[name]}.")
+            sentences.append(f"Document {quoted(name)}: new, version {new[name][0]}.")
         elif old[name] != new[name]:
             keys = _keys(before.get(name), after.get(name))
-            sentences.append(f"Document {quoted(name)}: version {old[name]} to {new[name]}{keys}.")
+            versions = f"version {old[name][0]} to {new[name][0]}"
+            if new[name][0] <= old[name][0]:  # versions count from a document's creation
+                versions = f"removed and put again, version {new[name][0]}"
+            sentences.append(f"Document {quoted(name)}: {versions}{keys}.")
     return sentences
 
 
@@ -88,8 +103,3 @@ def _keys(old: Document | None, new: Document | None) -> str:
         return ""
     names = [n for n in {**old.value, **new.value} if old.value.get(n) != new.value.get(n)]
     return f" ({', '.join(sorted(names)[:8])})" if names else ""
-
-
-def _names(what: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    came = [f"{what} {quoted(name)}: new." for name in sorted({*new} - {*old})]
-    return came + [f"{what} {quoted(name)}: ended." for name in sorted({*old} - {*new})]

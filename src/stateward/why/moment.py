@@ -12,7 +12,7 @@ from stateward.state.edits import EDITS
 from stateward.state.threads import Thread
 from stateward.state.window_record import Knowledge
 from stateward.store import Store
-from stateward.why.reasons import edited_before
+from stateward.why.reasons import edited_before, removed_since
 from stateward.why.records import AppendSpan, ReadThread, Sign, ThreadMoment
 from stateward.why.signs import repeats_in, signs_of, turn_of
 from stateward.why.written_order import appends_of, as_written, not_before
@@ -137,7 +137,7 @@ async def read_moment(
         tuple(n for n in rewritten if n in numbers),
         head.base,
         head.version,
-        max(0, min(numbers) - 1 - head.base),
+        removed_since(fetched.documents.get(EDITS), knew),
         None if origin is None else origin.thread,
         tuple((each.host, each.counts.kept) for each in replicas if each.counts.kept),
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from stateward.context.tool_pairs import is_known, ties
 from stateward.ops import Value
 from stateward.records import Change
 from stateward.repeats.given import document_with, is_answered
@@ -37,9 +38,9 @@ def message_reasons(moment: ThreadMoment) -> dict[int, Reason]:
         return dict.fromkeys(numbers, "no_receipt")  # the thread no longer knows
     receipt, window = knew.receipt, {*knew.numbers}
     reasons: dict[int, Reason] = {}
-    left = [n for n in sorted(numbers) if n <= receipt.version and n not in window]
-    summarised = {*left[: max(0, receipt.summarised - moment.older)]}
-    unpaired = _unpaired_of(left, receipt, knew.numbers)
+    left, older = left_out_then(moment)
+    summarised = {*left[: max(0, receipt.summarised - older)]}
+    unpaired = _unpaired(moment.entries, _left_within(left, receipt, knew.numbers))
     for number in numbers:
         if number in window:
             reasons[number] = "given"
@@ -54,7 +55,32 @@ def message_reasons(moment: ThreadMoment) -> dict[int, Reason]:
     return reasons
 
 
-def _unpaired_of(left: list[int], receipt: TurnReceipt, numbers: Sequence[int]) -> set[int]:
+def left_out_then(moment: ThreadMoment) -> tuple[list[int], int]:
+    """Return the messages that the turn was not given, and how many were older than those read.
+
+    Includes messages that were removed since: a receipt counts them.
+    """
+    assert moment.knew is not None
+    receipt, window = moment.knew.receipt, {*moment.knew.numbers}
+    there = {entry.version for entry in messages_before(moment)} | {*moment.removed_since}
+    left = sorted(number for number in there - window if number <= receipt.version)
+    return left, max(0, receipt.omitted - len(left))
+
+
+def _unpaired(entries: Sequence[Change], skipped: set[int]) -> set[int]:
+    """Return tool calls without a result, and results without a call, of those left out.
+
+    The others are steps of a turn that was too long for the window.
+    """
+    of = {each.version: ties(each.message) for each in entries if each.version in skipped}
+    calls = {call for each in of.values() for call in each.calls}
+    results = {result for each in of.values() for result in each.results}
+    alone = {n for n, each in of.items() if {*each.calls} - results or {*each.results} - calls}
+    strange = {each.version for each in entries if not is_known(each.message)}
+    return alone | (strange & skipped)
+
+
+def _left_within(left: list[int], receipt: TurnReceipt, numbers: Sequence[int]) -> set[int]:
     """Return messages left out of the window's own stretch: between its messages, or before."""
     if not receipt.skipped:
         return set()
@@ -101,6 +127,14 @@ def _slot_reason(sign: Sign, moment: ThreadMoment) -> Reason:
     if document_with(sign.evidence, moment.asked_documents) is not None:
         return "other_user"
     return "not_asked" if knew.receipt.documents is None else "later"
+
+
+def removed_since(edits: Value | None, knew: Knowledge | None) -> tuple[int, ...]:
+    """Return the messages that were removed after the thread was read for the turn."""
+    if knew is None:
+        return ()
+    changed = edits_of(edits).after(knew.receipt.commits)
+    return tuple(sorted(number for number, why in changed.items() if why == "removed"))
 
 
 def edited_before(edits: Value | None, knew: Knowledge | None) -> tuple[list[int], list[int]]:

@@ -100,7 +100,7 @@ class ThreadMoment(Struct, frozen=True):
     rewritten: tuple[int, ...] = ()
     trimmed: int = 0  # messages up to here are not kept any more
     version: int = 0  # of the thread now
-    older: int = 0  # messages before the first of `entries`
+    removed_since: tuple[int, ...] = ()  # messages that were removed after it was read
     origin: str | None = None  # the thread that this one was forked from
     waiting: tuple[tuple[str, int], ...] = ()  # turns that machines keep now, by host
 

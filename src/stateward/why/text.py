@@ -82,7 +82,7 @@ def shown(explanation: Explanation, command: str, *, colour: bool = False, width
     sheet = _Sheet(colour, width)
     word = WORDS[explanation.judgement]
     mark = f"{sheet.paint(word, _BOLD, _COLOURS[explanation.judgement])}  "
-    for at, part in enumerate(fold(heading(explanation), width - len(word) - 2)):
+    for at, part in enumerate(fold(line(heading(explanation)), width - len(word) - 2)):
         sheet.lines.append((mark if at == 0 else " " * (len(word) + 2)) + part)
     sheet.lines.append("")
     sheet.add(explanation.answer, _BOLD)

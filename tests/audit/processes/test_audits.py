@@ -12,7 +12,7 @@ from servers.redis import RedisServer, running
 
 from audit.auditing import answer, audited, judged, recorded, small
 from stateward.audit.faults.link import LABELS, Kind
-from stateward.audit.report import Answer
+from stateward.audit.report import Answer, Report
 from stateward.audit.verdict import BAD
 
 BROKEN = "audit.broken_memories"
@@ -38,8 +38,21 @@ BROKEN_MEMORIES = [
     ("merges", "updates", "a put merges with what was there"),
     ("reads_all", "slowdown", "load takes"),
 ]
+# Questions that a small audit of a sound memory on this machine must be able to answer.
+PROVEN = {
+    *("backup", "conflicts", "consistency", "context", "effects", "erasure", "fidelity"),
+    *("isolation", "keys", "kills", "lasting", "locks", "monitoring", "orphans", "outage"),
+    *("preferences", "races", "sessions", "settings", "sharing", "slowdown", "tasks", "updates"),
+    *("windows", "workflows"),
+}
 RUNS = int(os.environ.get("STATEWARD_SOAK_RUNS", "20"))
 BUSY = {"generator_lag_ms": 10_000.0}  # how busy this machine is must not decide
+
+
+def proven_by(report: Report) -> set[str]:
+    """Return the questions that an audit answered, after seeing that none of them failed."""
+    assert {a.id: a.summary for a in report.answers if a.verdict in BAD} == {}
+    return {a.id for a in report.answers if a.verdict in ("pass", "warn")}
 
 
 def test_an_embedded_store_passes_and_nothing_is_left_behind(
@@ -48,15 +61,13 @@ def test_an_embedded_store_passes_and_nothing_is_left_behind(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     report = audited(None)
-    bad = {a.id: a.summary for a in report.answers if a.verdict in BAD}
-    assert bad == {}
     asked = [*range(1, 26), 27, 28, 29, 30]  # 26 is for those who say how long they keep it
     assert [answer.number for answer in report.answers] == asked
-    proven = {a.id for a in report.answers if a.verdict in ("pass", "warn")}
-    assert proven >= {"fidelity", "windows", "keys", "locks", "tasks", "kills", "isolation"}
-    assert proven >= {"lasting", "slowdown", "orphans", "effects", "context", "erasure"}
-    assert proven >= {"sessions", "preferences", "workflows", "sharing", "backup", "races"}
-    assert proven >= {"updates", "conflicts", "consistency", "outage", "monitoring", "settings"}
+    proven = proven_by(report)
+    for _ in range(3):  # on a busy machine a kill comes too late for what it should interrupt
+        if missing := PROVEN - proven:
+            proven |= proven_by(audited(None, *missing))
+    assert proven >= PROVEN
     assert list(tmp_path.iterdir()) == []
 
 

@@ -491,3 +491,15 @@ async def an_export_has_the_history_and_an_erasure_leaves_none(h: StoreHarness) 
         assert await numbers(store.user("u")) == []
         await store.user("u").put({"n": 1})
         assert await numbers(store.user("u")) == [(1, 1)]
+
+
+@case
+async def nothing_is_undone_for_a_user_who_was_erased(h: StoreHarness) -> None:
+    async with h.store() as store:
+        user = store.user("u")
+        then = (await user.put({"iban": "DE00"})).updated
+        await user.erase()
+        assert await user.undo(at=then) == Document({})
+        await user.put({"n": 1}, "other")
+        assert await user.undo(at=then) == Document({})
+        assert [name async for name, _ in user.list()] == ["other"]

@@ -10,6 +10,7 @@ from conformance.state.harness import StoreHarness
 from stateward.errors import NotKept, StateConflictError
 from stateward.records import Document
 from stateward.state.past import Keep
+from stateward.state.users import User
 from stateward.store import Store
 
 VERSIONS, WITHIN = 12, 3600.0
@@ -167,3 +168,54 @@ async def look_back(h: StoreHarness, operations: int, seed: int) -> int:
 @clock_case
 async def every_look_back_agrees_with_what_was_written(h: StoreHarness) -> None:
     assert await look_back(h, 150, seed=17) > 100
+
+
+async def settings_one_after_the_other(h: StoreHarness, operations: int, seed: int) -> int:
+    """Write and look back under settings that change; returns how many looks were answered.
+
+    Whatever is answered is what was; and what is there now is answered.
+    """
+    chance = Random(seed)
+    settings = (Keep(3, 100.0), Keep(VERSIONS, WITHIN), Keep(), Keep(2, None))
+    pasts = {name: PlainPast() for name in NAMES}
+    answered = 0
+    for _ in range(6):
+        async with h.store(keep=chance.choice(settings)) as store:
+            for number in range(operations // 6):
+                await h.pass_time(chance.choice((0.25, 1.0, 30.0, 400.0)))
+                name = chance.choice(BUSY)
+                user, past = store.user("u"), pasts[name]
+                if chance.random() < 0.25:
+                    await user.delete(name)
+                    past.delete((await user.handle.fetch()).head.updated)
+                else:
+                    put = await user.put({"n": number}, name)
+                    past.put(put.updated, put.value)
+                answered += await look_truthfully(user, pasts, chance)
+    return answered
+
+
+async def look_truthfully(user: User, pasts: dict[str, PlainPast], chance: Random) -> int:
+    name = chance.choice(NAMES)
+    past = pasts[name]
+    if not past.states:
+        return 0
+    time = chance.choice(past.states).at + chance.choice((0.0, -0.01, 5.0))
+    state = past.at(time)
+    try:
+        document = await user.get(name, at=time)
+    except NotKept:
+        assert state is None or state is not past.now or state.value is None, (name, time)
+        return 0
+    if state is None or state.value is None:
+        assert document == Document({}), (name, time, document)
+    else:
+        assert agrees(document, state), (name, time, state, document)
+    return 1
+
+
+@clock_case
+async def no_look_back_is_wrong_after_the_setting_was_changed(h: StoreHarness) -> None:
+    for seed in range(3):
+        assert await settings_one_after_the_other(h, 120, seed) > 10
+        await h.store().user("u").erase()

@@ -65,6 +65,27 @@ async def a_plain_signal_answers_too(h: StoreHarness) -> None:
         assert asked.for_ == "anna"
 
 
+@case
+async def an_answer_after_the_deadline_does_not_count_though_no_worker_ran(h: StoreHarness) -> None:
+    """As when the workers are being deployed while the time for the answer runs out."""
+
+    async def approved(run: Run) -> Any:
+        try:
+            return await run.wait("approval", ask="refund?", timeout=0.05)
+        except TimeoutError:
+            return "too late"
+
+    async with h.store() as store:
+        await store.workflow("w", kind="k").start()
+        await work(store, k=approved)
+        (asked,) = await inbox(store)
+        await h.pass_time(0.1)
+        assert not await store.answer(asked, True)
+        assert await inbox(store) == []
+        await work(store, k=approved)
+        assert await store.workflow("w").result(wait=0) == "too late"
+
+
 @clock_case
 async def an_inbox_is_in_the_order_of_asking(h: StoreHarness) -> None:
     async with h.store() as store:
@@ -99,7 +120,7 @@ async def a_question_goes_with_the_wait_and_with_the_workflow(h: StoreHarness) -
 
         async def over(run: Run) -> None:
             try:
-                await run.wait("approval", ask="?", timeout=h.span)
+                await run.wait("approval", ask="?", timeout=0.05)
             except TimeoutError:
                 pass
 

@@ -9,7 +9,7 @@ from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
 from conformance.state.meanwhile import severable, until
 from stateward.context.compaction import Compaction
-from stateward.errors import InvalidInput, NotKept, NotYoursError, Reset
+from stateward.errors import ConversationDeletedError, InvalidInput, NotKept, NotYoursError, Reset
 from stateward.ops import Fetch, Fetched, Log, Replace, Restore, Trim
 from stateward.records import Appended, Cursor
 from stateward.state.window_record import Gone, Knowledge, Window
@@ -361,16 +361,16 @@ async def what_was_trimmed_is_named_by_number(h: StoreHarness) -> None:
 
 
 @case
-async def a_window_of_a_life_before_is_not_taken_for_this_one(h: StoreHarness) -> None:
+async def what_answers_a_window_of_a_life_before_is_not_stored_in_this_one(h: StoreHarness) -> None:
     async with h.store() as store:
         await turns(store, 1, 2)
         thread = store.thread("t", user="u")
         window = await thread.load(last=2)
         await thread.delete()
         await turns(store, 1, 2)
-        said = await thread.append(ask(3), saw=window)
-        then = await known(store, said.version)
-        assert (then.messages, then.gone) == ([], (Gone("message", "", "unknown"),))
+        with raises(ConversationDeletedError):
+            await thread.append(ask(3), saw=window)
+        assert (await thread.load()).version == 4
 
 
 # --- forks ------------------------------------------------------------------------------

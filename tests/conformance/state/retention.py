@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 from conformance.state.cases import case
@@ -101,3 +102,38 @@ async def what_does_not_exist_is_not_begun_by_keeping_it(h: StoreHarness) -> Non
                 with raises(NotYoursError):
                     await getattr(store.thread("theirs", user=stranger), call)(*arguments)
         assert [info.id async for info in store.threads()] == ["theirs"]
+
+
+@case
+async def pins_and_archives_do_not_undo_each_other(h: StoreHarness) -> None:
+    """Drawn sequences: kept for ever if pinned or archived, else for the retention set last."""
+    async with h.store(retain=1000.0) as store, h.store(retain=1000.0) as other:
+        for seed in range(3, 7):
+            chance, id = Random(seed), f"t{seed}"
+            pinned = archived = False
+            retain = 1000.0
+            await store.thread(id, user="u").append({"n": 1})
+            for step in range(12):
+                thread = chance.choice((store, other)).thread(id, user="u")
+                match chance.choice(("pin", "unpin", "archive", "unarchive", "retain", "append")):
+                    case "pin":
+                        pinned = True
+                        await thread.pin()
+                    case "unpin":
+                        pinned = False
+                        await thread.unpin()
+                    case "archive":
+                        archived = True
+                        await thread.archive()
+                    case "unarchive":
+                        archived = False
+                        await thread.unarchive()
+                    case "retain":
+                        retain = float(1000 + step)
+                        await thread.retain(retain)
+                    case _:
+                        await thread.append({"n": step})
+                expected = None if pinned or archived else retain
+                assert await kept(h, id) == expected, (seed, step, pinned, archived)
+            shown = [info.id async for info in store.threads(user="u", archived=True)]
+            assert (id in shown) == archived

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import UTC, datetime
+from email.message import Message
+from json import JSONDecodeError
+from subprocess import CalledProcessError
 from typing import Any
+from urllib.error import HTTPError
 
 from conformance.state.cases import case, clock_case
 from conformance.state.harness import StoreHarness
@@ -21,6 +25,17 @@ from stateward.errors import (
 from stateward.state.work import idempotency_key
 from stateward.store import Store
 from stateward.testing.conformance.harness import raises
+
+
+class Refusal(Exception):
+    """A failure as clients write them, with more than its text."""
+
+    def __init__(self, message: str, *, code: str, token: str) -> None:
+        self.code, self.token, self.request = code, token, None
+        super().__init__(message, object())
+
+    def __str__(self) -> str:
+        return f"{self.code} {self.request}"
 
 
 class Steps:
@@ -393,6 +408,43 @@ async def a_failure_that_was_caught_is_raised_again_and_not_tried_again(h: Store
             await charge(run)
     assert steps.made == ["charge", "cancel"]
     assert declined == ["no funds"] * 5
+
+
+@case
+async def a_failure_comes_back_as_its_own_class_with_its_text(h: StoreHarness) -> None:
+    """Also if its class makes the text of attributes, or cannot make one at all."""
+    async with h.store() as store:
+        made = [
+            HTTPError("http://bank", 402, "declined", Message(), None),
+            CalledProcessError(3, ["charge", "o-1"]),
+            FileNotFoundError(2, "No such file"),
+            JSONDecodeError("m", "document", 3),
+            Refusal("declined", code="card_declined", token="sk-4711"),
+            KeyError("no card"),
+            ValueError("a", 1),
+        ]
+
+        def fail(number: int) -> None:
+            raise made[number]
+
+        async def drive() -> list[Exception]:
+            caught: list[Exception] = []
+            async with store.workflow("w", kind="k") as run:
+                for number in range(len(made)):
+                    try:
+                        await run.step("fail", fail, number)
+                    except Exception as error:
+                        caught.append(error)
+            return caught
+
+        first, again = await drive(), await drive()
+        assert first == made
+        for error, replayed in zip(made, again, strict=True):
+            assert replayed is not error
+            assert type(replayed) is type(error)
+            assert f"{replayed}" == f"{error}"
+        assert (vars(again[0])["code"], vars(again[1])["returncode"]) == (402, 3)
+        assert vars(again[4]) == {"code": "card_declined", "request": None}  # and no secret
 
 
 @case

@@ -429,6 +429,39 @@ async def whoever_lost_the_lead_stores_nothing_but_a_repeat_still_finds_its_answ
             assert len(await messages(store)) == 5  # and nobody leads any more
 
 
+@case
+async def a_turn_whose_model_fails_leaves_no_empty_conversation(h: StoreHarness) -> None:
+    async with h.store(policy=PATIENT) as store, h.store(policy=PATIENT) as other:
+
+        async def fail(thread: Thread) -> None:
+            async with thread.turn(key="r", alone=True):
+                raise RuntimeError("the model is down")
+
+        async def lead(thread: Thread) -> None:
+            async with thread.lead():
+                pass
+
+        for leave in (fail, lead):
+            try:
+                await leave(store.thread("t", user="u"))
+            except RuntimeError:
+                pass
+            await h.pass_time(0.01)
+            assert [info.id async for info in other.threads()] == []
+            assert not (await other.thread("t", user="v").load()).exists, "it is nobody's"
+        thread = store.thread("t", user="u")
+        await thread.vars.put({"topic": "tea"})
+        for leave in (lead, fail):
+            try:
+                await leave(thread)
+            except RuntimeError:
+                pass
+            assert (await thread.vars.get()).value == {"topic": "tea"}, "it is not empty"
+        async with thread.turn(key="r", last=20, alone=True) as turn:
+            await turn.store(QUESTION, says("here"))
+        assert await messages(other) == [QUESTION, says("here")]
+
+
 # --- the store is down ------------------------------------------------------------------
 
 

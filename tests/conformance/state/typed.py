@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, TypedDict
 
 import msgspec
@@ -171,6 +171,79 @@ async def what_does_not_fit_the_type_is_refused_and_nothing_is_written(h: StoreH
         no_shape: Any = object
         with raises(InvalidInput):
             await user.document("prefs", no_shape).put(object())
+
+
+class Base(pydantic.BaseModel):
+    name: str = ""
+
+
+class More(Base):
+    price: int = 0
+
+
+class Account(pydantic.BaseModel):
+    """Fields as people declare them, some of which their dump leaves out."""
+
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    token: pydantic.SecretStr = pydantic.SecretStr("")
+    keys: list[pydantic.SecretBytes] = []
+    visits: int = 0
+    hidden: int = pydantic.Field(default=0, exclude=True)
+    item: Base = Base()
+    user_name: str = pydantic.Field(
+        default="", validation_alias=pydantic.AliasChoices("userName", "user_name")
+    )
+    since: date | None = None
+    _cache: int = 0
+
+
+@case
+async def what_a_model_would_not_read_back_is_refused(h: StoreHarness) -> None:
+    async with h.store() as store:
+        user = store.user("u")
+        account = user.document("account", Account)
+        lost: dict[str, Any] = {
+            "token": pydantic.SecretStr("s3cret"),
+            "keys": [pydantic.SecretBytes(b"s3cret")],
+            "hidden": 1,
+            "item": More(name="tea", price=5),
+        }
+        for name, value in lost.items():
+            with raises(InvalidInput) as caught:
+                await account.put(Account(**{name: value}))
+            assert name in str(caught.error)
+
+            def change(it: Account, name: str = name, value: Any = value) -> None:
+                setattr(it, name, value)
+
+            with raises(InvalidInput):
+                await account.update(change)
+        assert not (await user.get("account")).exists
+        kept = Account(visits=1, userName="ann", since=date(2027, 1, 1), item=Base(name="tea"))  # type: ignore[call-arg]
+        kept._cache = 7
+        assert (await account.put(kept)).value == (await account.get()).value
+        assert (await account.get()).value.user_name == "ann"
+
+
+@case
+async def an_update_leaves_secrets_alone_and_replaces_other_aliases(h: StoreHarness) -> None:
+    async with h.store() as store:
+        user = store.user("u")
+        account = user.document("account", Account)
+        stored = {"token": "s3cret", "keys": ["a", "b"], "userName": "old", "newer": [1]}
+        await user.put(stored, "account")
+
+        def change(it: Account) -> None:
+            it.visits += 1
+            it.user_name = "new"
+
+        updated = await account.update(change)
+        assert updated.value.token.get_secret_value() == "s3cret"
+        read = await account.get()
+        assert (read.value.user_name, read.value.visits) == ("new", 1)
+        value = (await user.get("account")).value
+        assert [value["token"], value["keys"], value["newer"]] == ["s3cret", ["a", "b"], [1]]
+        assert "userName" not in value
 
 
 @case

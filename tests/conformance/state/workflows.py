@@ -355,3 +355,25 @@ async def a_workflow_that_ends_its_process_again_and_again_has_failed(h: StoreHa
                 pass
         (info,) = [each async for each in store.workflows()]
         assert info.status == "failed"
+
+
+@case
+async def a_workflow_that_records_something_in_each_life_is_not_given_up(h: StoreHarness) -> None:
+    async with h.store() as store:
+        lives = 2 * DEATHS_FORGIVEN
+
+        async def live(life: int) -> None:
+            async with store.workflow("w", kind="k", wait=0) as run:
+                for number in range(life):
+                    await run.step("step", lambda: None)
+                    assert number < life
+                raise SystemExit("the machine goes")
+
+        for life in range(1, lives):
+            with raises(SystemExit):
+                await live(life)
+        for _ in range(DEATHS_FORGIVEN):  # those without progress count
+            with raises(SystemExit):
+                await live(lives - 1)
+        with raises(Permanent):
+            await live(lives)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +154,9 @@ async def test_late_is_what_came_after_a_turn_of_another_machine_alone(
     assert [(r["first"], r["correlation_id"]) for r in said] == [(2, "r-1")]
 
 
-async def test_a_stamp_that_was_removed_is_made_anew(
-    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("damage", ["removed", "cut off"])
+async def test_a_stamp_that_was_damaged_is_made_again(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
 ) -> None:
     monkeypatch.setattr(suppression, "ADOPT_SECONDS", 0.05)
     async with open_store(place, tmp_path) as one, open_store(place, tmp_path) as other:
@@ -162,7 +164,7 @@ async def test_a_stamp_that_was_removed_is_made_anew(
         await other.thread("s-1").append(say("two"))
         near = other._layered.stacks[0].backlog.neighbours
         (stamp,) = (tmp_path / "spill").glob(".stamp-*")
-        stamp.unlink()
+        stamp.unlink() if damage == "removed" else os.truncate(stamp, 0)
         with one.faults.unavailable():
             await one.thread("s-1").append(say("three"))
             await until(lambda: near.count == 1)
@@ -244,7 +246,7 @@ def test_a_file_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     assert near.count == 0
 
 
-def test_a_stamp_that_others_may_write_is_not_mapped(tmp_path: Path) -> None:
+def test_a_stamp_that_others_may_write_is_not_read(tmp_path: Path) -> None:
     one = neighbours(tmp_path)
     one.look([])
     (stamp,) = tmp_path.glob(".stamp-*")

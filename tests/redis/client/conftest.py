@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from stateward.engines.redis.client import cluster, sentinel, topology
-from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.pipeline import Answers, PipelineStep
 from stateward.engines.redis.client.server import Address, Server
 from stateward.sync.engines.redis.client import cluster as cluster_sync
 from stateward.sync.engines.redis.client import sentinel as sentinel_sync
@@ -51,7 +51,12 @@ class Client:
     async def ask(self, servers: Any, *words: str, writes: bool = False, **options: Any) -> Any:
         """The reply to one command for the server that holds the key, which is its second word."""
         step = PipelineStep(words[1], (words,), writes)
-        return (await self.call(servers.trip, (step,), **options))[0][0]
+        return (await self.trip(servers, (step,), **options)).replies[0][0]
+
+    async def trip(self, servers: Any, steps: Any, **options: Any) -> Answers:
+        """The answers to the steps."""
+        answers: Answers = await self.call(servers.trip, steps, **options)
+        return answers
 
 
 @pytest.fixture(params=["event loop", "blocking"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from stateward.engines.redis.client.pipeline import PipelineStep
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.topology import OneServer
 from stateward.errors import StoreUnavailable
+from stateward.world import World
 
 NAME = [b"CLIENT", b"SETNAME", b"stateward"]
 
@@ -300,7 +302,7 @@ async def test_a_server_gets_the_scripts_it_does_not_know_and_only_those_steps_a
                 PipelineStep("{a}", (("EVALSHA", "1", 1, "{a}"),), True),
                 PipelineStep("{b}", (("SET", "{b}", "v"),), True),
             ]
-            assert await client.call(servers.trip, steps) == [[b"OK"], [b"OK"]]
+            assert (await client.trip(servers, steps)).replies == [[b"OK"], [b"OK"]]
         words = [command[0] for command in peer.commands]
         assert words == [b"EVALSHA", b"SET", b"SCRIPT", b"SCRIPT", b"EVALSHA"]
 
@@ -343,9 +345,36 @@ async def test_a_full_server_that_queues_nothing_is_read_all_the_same(client: An
                 PipelineStep(key, (("GET", key), ("GET", key)), together=True, timed=True)
                 for key in ("{k}", "{l}")
             ]
-            answers = await client.call(servers.trip, steps)
+            answers = (await client.trip(servers, steps)).replies
             assert answers == [[[b"1", b"2"], b"a", b"a"]] * 2
             assert peer.heard(b"WATCH") == 2
             assert [b"WATCH", b"{k}", b"{l}"] in peer.commands
             with pytest.raises(StoreUnavailable, match="maxmemory"):
                 await client.ask(servers, "SET", "{k}", "v", writes=True)
+
+
+async def test_connections_that_were_dropped_on_their_way_cost_one_short_try(client: Any) -> None:
+    """Idle ones as old are not tried, and the call succeeds on a new connection."""
+    silent = b"ROLE"
+    with running_peer(lambda command: b"" if command[0] == silent else b"+OK\r\n") as peer:
+        async with client.opened(peer.address, timeout=0.4) as servers:
+            pool = servers._pool
+            old = [await client.call(pool.borrow) for _ in range(4)]
+            for connection in old:
+                pool.give_back(connection)
+            await until(lambda: all(connection.due for connection in old))
+            soon = World().monotonic() + 5.0
+            assert await client.ask(servers, "SET", "{k}", "v", deadline=soon) == b"OK"
+            assert peer.heard(b"ROLE") == 1
+            assert all(connection.broken for connection in old)
+            assert len(pool.idle_connections()) == 1
+
+
+async def test_the_system_keeps_idle_connections_alive(client: Any, valkey: RedisServer) -> None:
+    async with client.opened(address_of(valkey)) as servers:
+        connection = await client.call(servers._pool.borrow)
+        transport = connection._socket if client.blocking else connection._transport
+        there = transport if client.blocking else transport.get_extra_info("socket")
+        assert there.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert there.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) < 60
+        servers._pool.give_back(connection)

@@ -16,9 +16,12 @@ from servers.redis_cluster import RedisCluster, SlotMove
 from servers.redis_peer import RedisPeer, running_peer, slots
 
 from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.redirection import REDIRECTIONS
+from stateward.engines.redis.client.replica_wait import SHORT
 from stateward.engines.redis.client.server import Address
 from stateward.engines.redis.client.slots import SLOTS, slot_of
 from stateward.errors import StoreUnavailable
+from stateward.world import World
 
 KEY = "stateward:{a}"
 
@@ -123,7 +126,7 @@ async def test_what_has_to_see_one_moment_does_so_in_a_slot_that_is_handed_over(
         async with client.opened(one.address, cluster=True) as servers:
             commands = (("GET", KEY), ("GET", log))
             step = PipelineStep(KEY, commands, together=True, timed=True)
-            (answer,) = await client.call(servers.trip, [step])
+            (answer,) = (await client.trip(servers, [step])).replies
             assert answer == [[b"1", b"2"], b"a", b"b"]
         words = [command[0] for command in two.commands]
         asked = [b"ASKING", b"WATCH", b"TIME", *[b"ASKING", b"GET"] * 2, b"MULTI", b"EXEC"]
@@ -208,10 +211,36 @@ async def test_replicas_are_counted_of_every_node_that_wrote(client: Any) -> Non
         settings = {"cluster": True, "wait_replicas": 1}
         async with client.opened(one.address, **settings) as servers:
             steps = [PipelineStep(key, (("SET", key, "v"),), True) for key in (here, other)]
-            with pytest.raises(StoreUnavailable, match="not replicated") as caught:
-                await client.call(servers.trip, steps)
-            assert caught.value.applied == "unknown"
-            assert await client.call(servers.trip, steps[1:]) == [[b"OK"]]
+            answers = await client.trip(servers, steps)
+            assert (answers.replies, set(answers.unreplicated)) == ([[b"OK"], [b"OK"]], {0})
+            answers = await client.trip(servers, steps[1:])
+            assert (answers.replies, set(answers.unreplicated)) == ([[b"OK"]], set())
+
+
+async def test_a_server_that_has_lost_its_replicas_is_waited_for_briefly(client: Any) -> None:
+    """In full length only once, until its replicas confirm again."""
+    limits: list[int] = []
+    confirmed = b":0\r\n"
+
+    def answer(command: Any) -> Any:
+        if command[0] == b"WAIT":
+            limits.append(int(command[2]))
+            return confirmed
+        return b"+OK\r\n" if command[0] == b"SET" else None
+
+    with running_peer() as peer:
+        peer.answer = answer
+        async with client.opened(peer.address, wait_replicas=1, timeout=5.0) as servers:
+            steps = [PipelineStep("{a}", (("SET", "{a}", "v"),), True)]
+            for _ in range(2):
+                assert list((await client.trip(servers, steps)).unreplicated) == [0]
+            confirmed = b":1\r\n"
+            for _ in range(2):
+                assert not (await client.trip(servers, steps)).unreplicated
+            assert limits == [2500, SHORT, SHORT, 2500]
+            soon = World().monotonic() + 1.0
+            await client.trip(servers, steps, deadline=soon)
+            assert limits[-1] <= 800, "the caller has no more time than this"
 
 
 async def test_real_slots_are_followed_however_often_they_move(
@@ -371,3 +400,28 @@ async def test_sentinels_that_know_no_such_primary_say_so(client: Any) -> None:
         opening = client.opened(sentinel.address, service="state")
         with pytest.raises(StoreUnavailable, match="knows no primary called 'state'"):
             await opening.__aenter__()
+
+
+async def test_a_healthy_node_is_asked_until_a_replica_has_taken_over_elsewhere(
+    client: Any,
+) -> None:
+    """With cluster-require-full-coverage, no node takes anything until then."""
+    down, asked = b"-CLUSTERDOWN The cluster is down\r\n", 0
+
+    def answer(command: Any) -> bytes | None:
+        nonlocal asked
+        if command[0] != b"SET":
+            return None
+        asked += 1
+        return down if asked <= refusals else b"+OK\r\n"
+
+    with running_peer(answer) as peer:
+        answer_slots([peer])
+        async with client.opened(peer.address, cluster=True) as servers:
+            refusals = 2 * REDIRECTIONS
+            assert await client.ask(servers, "SET", KEY, "v", writes=True) == b"OK"
+            asked, refusals = 0, 10**9
+            soon = World().monotonic() + 0.3
+            with pytest.raises(StoreUnavailable, match="cluster is down") as caught:
+                await client.ask(servers, "SET", KEY, "v", writes=True, deadline=soon)
+            assert caught.value.applied == "no"

@@ -9,6 +9,7 @@ from typing import Any
 from simulation.simulation import NAMESPACE, Process, Simulation
 from stateward.context.compaction import Compaction
 from stateward.errors import (
+    ConversationDeletedError,
     EffectUnknown,
     InvalidInput,
     LeaseHeld,
@@ -26,6 +27,7 @@ USER = "u-1"
 MARK = re.compile(r"mark-\d+")
 EXPECTED = (
     StoreUnavailable,
+    ConversationDeletedError,
     StateConflictError,
     LeaseHeld,
     LeaseLost,

@@ -6,7 +6,7 @@ import asyncio
 
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
-from stateward.engines.http.settings import CONNECTING, Endpoint
+from stateward.engines.http.settings import CONNECTING, Endpoint, keep_alive
 from stateward.engines.transport import Transported
 from stateward.wire import Body
 
@@ -17,6 +17,7 @@ class Connection(Transported):
     def __init__(self, service: Endpoint) -> None:
         super().__init__()
         self._service = service
+        self.idle_since = 0.0
         self._incoming = Incoming()
         self._answer: asyncio.Future[Answer] | None = None
 
@@ -27,10 +28,11 @@ class Connection(Transported):
         self._preamble = service.preamble(login)
         try:
             async with asyncio.timeout(min(CONNECTING, service.left(deadline))):
-                await self._loop.create_connection(
+                transport, _ = await self._loop.create_connection(
                     lambda: self, service.host, service.port, ssl=service.tls
                 )
-        except (OSError, TimeoutError) as error:
+                keep_alive(transport.get_extra_info("socket"))
+        except (OSError, TimeoutError, RuntimeError) as error:  # or no thread to look up the name
             raise unreachable(error, service.name) from error
 
     def is_stale(self) -> bool:
@@ -45,9 +47,12 @@ class Connection(Transported):
         self._transport.write(self._service.request(what, self._preamble, body))
         try:
             async with asyncio.timeout(self._service.left(deadline)):
-                return await self._answer
+                answer = await self._answer
         except (OSError, TimeoutError, Garbled) as error:
             raise lost(error, self._service.name, begun=self._incoming.begun) from error
+        if self._transport.get_write_buffer_size():  # refused before it was read
+            return answer._replace(last=True)
+        return answer
 
     def data_received(self, data: bytes) -> None:
         try:

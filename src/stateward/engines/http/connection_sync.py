@@ -7,7 +7,7 @@ import socket
 
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
-from stateward.engines.http.settings import CONNECTING, Endpoint
+from stateward.engines.http.settings import CONNECTING, Endpoint, keep_alive
 from stateward.wire import Body
 
 CHUNK = 65_536
@@ -18,6 +18,7 @@ class Connection:
 
     def __init__(self, service: Endpoint) -> None:
         self._service = service
+        self.idle_since = 0.0
         self._socket: socket.socket | None = None
 
     def connect(self, deadline: float) -> None:
@@ -28,6 +29,7 @@ class Connection:
         try:
             made = self._socket = socket.create_connection((service.host, service.port), seconds)
             made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            keep_alive(made)
             if service.tls is not None:
                 self._socket = service.tls.wrap_socket(made, server_hostname=service.host)
         except OSError as error:
@@ -45,16 +47,28 @@ class Connection:
         answer = None
         try:
             self._socket.settimeout(max(0.001, self._service.left(deadline)))
-            self._socket.sendall(self._service.request(what, self._preamble, body))
+            unread = self._send(self._service.request(what, self._preamble, body))
             while answer is None:
                 self._socket.settimeout(max(0.001, self._service.left(deadline)))
                 data = self._socket.recv(CHUNK)
                 if not data and not incoming.begun:
                     raise ConnectionError("end of the connection")
                 answer = incoming.take(data)
-            return answer
+            return answer._replace(last=True) if unread else answer
         except (OSError, Garbled) as error:
             raise lost(error, self._service.name, begun=incoming.begun) from error
+
+    def _send(self, request: bytes) -> bool:
+        """Send a request; return whether the other side ended the connection meanwhile.
+
+        A proxy does that with a request that is too large; its answer can be read nevertheless.
+        """
+        assert self._socket is not None
+        try:
+            self._socket.sendall(request)
+        except (BrokenPipeError, ConnectionResetError):
+            return True
+        return False
 
     def drop(self) -> None:
         """End it, also for a thread that waits for its answer."""

@@ -14,6 +14,13 @@ class Unanswered(StoreUnavailable):
     """
 
 
+class Silent(Unanswered):
+    """Nothing was answered in time.
+
+    A firewall or load balancer may have forgotten an idle connection without ending it.
+    """
+
+
 def unreachable(error: BaseException, service: str) -> StoreUnavailable:
     """Return the error of a connection that failed: nothing was sent."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -30,7 +37,8 @@ def unreachable(error: BaseException, service: str) -> StoreUnavailable:
 def lost(error: BaseException, service: str, *, begun: bool) -> StoreUnavailable:
     """Return the error of a lost answer: the request may have arrived."""
     if isinstance(error, TimeoutError):
-        return StoreUnavailable(f"{service} did not answer in time", applied="unknown")
+        silent = StoreUnavailable if begun else Silent
+        return silent(f"{service} did not answer in time", applied="unknown")
     kind = StoreUnavailable if begun else Unanswered
     reason = str(error) or "end of the connection"
     return kind(f"{service} ended the connection ({reason})", applied="unknown")

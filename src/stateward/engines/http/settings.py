@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import ssl
 from collections.abc import Callable
 from urllib.parse import quote, unquote
@@ -16,6 +17,9 @@ from stateward.world import World
 
 OPTIONS = ("timeout", "ca", "insecure")
 KEY = "STATEWARD_KEY"  # the environment's key for URLs that have none
+TRUSTED = 5.0  # seconds that a connection may be idle before it is tried for a short time first
+SHORT_TRY = 1.0
+KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}  # seconds, and probes
 CONNECTING = 3.0  # seconds that making a connection may take at most
 PORTS = {"http": 80, "https": 443}
 
@@ -45,6 +49,13 @@ class Endpoint(Struct, frozen=True):
         """Return the seconds left until a deadline."""
         return deadline - self.world.monotonic()
 
+    def first_try(self, idle_since: float, deadline: float) -> float:
+        """Return the time until which a connection that was idle may take for an answer."""
+        now = self.world.monotonic()
+        if now - idle_since < TRUSTED:
+            return deadline
+        return now + min(SHORT_TRY, (deadline - now) / 3)
+
     def request(self, what: str, preamble: bytes, body: Body) -> bytes:
         """A whole request; `what` is its method and its path."""
         method, _, path = what.partition(" ")
@@ -62,6 +73,14 @@ class Endpoint(Struct, frozen=True):
         if key:
             lines.append(f"authorization: Bearer {key}")
         return "".join(f"{line}\r\n" for line in lines).encode("ascii")
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Let the system send probes while a connection is idle, so that it is not forgotten."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in KEEPALIVE.items():
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def parse_service(url: EngineURL, world: World) -> Endpoint:

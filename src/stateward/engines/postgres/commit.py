@@ -12,6 +12,7 @@ from stateward.engines.postgres.escape import escape, escape_all, escape_or_none
 from stateward.engines.postgres.outcomes import read_commit
 from stateward.engines.postgres.schema import Queries
 from stateward.engines.postgres.statement import Rows, Statement, addresses, statement_of
+from stateward.errors import InvalidInput
 from stateward.ops import (
     Append,
     Applied,
@@ -42,7 +43,7 @@ def commit_batch(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
     commits.sort(key=lambda item: item[1].entity)
     specs = [_spec(commit) for _, commit in commits]
     appends = [_append(commit) for _, commit in commits]
-    lines = ["\n".join(append.bodies) if append is not None else None for append in appends]
+    lines = [_lines(append) for append in appends]
     params = (
         *addresses([commit.entity for _, commit in commits]),
         TextArray([escape(commit.op) for _, commit in commits]),
@@ -78,7 +79,7 @@ def commit_batch(commits: list[tuple[int, Commit]], queries: Queries) -> Stateme
 def commit_alone(commits: list[tuple[int, Commit]], queries: Queries) -> Statement:
     ((index, commit),) = commits
     append = _append(commit)
-    lines = "\n".join(append.bodies) if append is not None else None
+    lines = _lines(append)
     key = append.key if append is not None else None
     params = (
         *[escape(part) for part in commit.entity],
@@ -108,6 +109,16 @@ def _append(commit: Commit) -> Append | None:
         if type(write) is Append:
             return write
     return None
+
+
+def _lines(append: Append | None) -> str | None:
+    """Return the bodies as the lines of a text, one for each; None if nothing is appended."""
+    if append is None:
+        return None
+    lines = "\n".join(append.bodies)
+    if lines.count("\n") >= len(append.bodies):
+        raise InvalidInput("a body is one line of JSON: encode it without newlines")
+    return lines
 
 
 _APPEND_HERE = Append(())  # its bodies travel apart from the others' JSON

@@ -13,6 +13,7 @@ from stateward.errors import (
     AccessRefused,
     DiskProblem,
     EntityBusy,
+    InvalidInput,
     SchemaError,
     StatewardError,
     StoreUnavailable,
@@ -23,6 +24,10 @@ logger = logging.getLogger("stateward.postgres")
 # Nothing was applied, and the same batch may well succeed at once.
 RETRIED = (errors.DeadlockDetected, errors.SerializationFailure)
 
+# Classes of SQLSTATE: impossible data, a broken constraint, a wrong statement, a limit that no
+# server can raise. The same call would be refused again, and other calls are served.
+CALLERS = ("22", "23", "42", "54")
+
 # A refused connection has no code, only words: those of the server, of libpq and of poolers.
 REFUSED = re.compile(
     "authentication failed|no password supplied|pg_hba.conf|no such (?:user|database)"
@@ -30,6 +35,8 @@ REFUSED = re.compile(
 )
 
 # The same where TLS does not come about; whether a file is missing here or a name does not fit.
+READ_ONLY = re.compile("session is read-only|server is in hot standby mode")
+
 CERTIFICATE = re.compile(
     "certificate|alert unknown ca|private key|server does not support SSL|requires? SSL"
     "|could not load(?:(?!could not load).)*SSL|weak sslmode"
@@ -40,6 +47,10 @@ class Unanswered(psycopg.OperationalError):
     """The server did not answer in time; the connection cannot be used any more."""
 
 
+class Demoted(psycopg.OperationalError):
+    """The server takes no writes any more: what it answers may be old, and it stays so."""
+
+
 class ConnectionLost(Exception):
     """The connection was lost after something was sent: what became of it is not known."""
 
@@ -48,11 +59,18 @@ class ConnectionLost(Exception):
         self.error = error
 
 
-def is_from_pooler(error: psycopg.Error) -> bool:
+def is_from_pooler(error: BaseException) -> bool:
     """Return True if a pooler lends the connections, so that no session keeps its settings."""
     if isinstance(error, errors.InvalidSqlStatementName | errors.DuplicatePreparedStatement):
         return True
     return "unsupported startup parameter" in str(error)
+
+
+def is_demoted(error: psycopg.Error) -> bool:
+    """Return True if the server takes no writes."""
+    if isinstance(error, errors.ReadOnlySqlTransaction | Demoted):
+        return True
+    return isinstance(error, psycopg.OperationalError) and bool(READ_ONLY.search(str(error)))
 
 
 def explain(
@@ -69,10 +87,11 @@ def explain(
         )
     if (problem := _schema_problem(error, message, schema)) is not None:
         return SchemaError(f"{safe}: {problem}")
-    if isinstance(error, errors.ReadOnlySqlTransaction):
+    if is_demoted(error):
         return StoreUnavailable(
-            f"{safe}: the database takes no writes: it is a standby, or was made read-only; point "
-            "the URL at the primary (target_session_attrs=read-write chooses it among several)",
+            f"{safe}: the database takes no writes: it is a standby, or was made read-only, or a "
+            "failover is under way; point the URL at the primary. To read from it all the same, "
+            "use ?target_session_attrs=any",
             applied=applied,
         )
     if is_from_pooler(error):
@@ -80,6 +99,12 @@ def explain(
             f"{safe}: there is a pooler between, which lends connections for single transactions "
             f"({message}); use ?prepare=off&listen=off",
             applied=applied,
+        )
+    if isinstance(error, psycopg.DataError) or (error.sqlstate or "").startswith(CALLERS):
+        return InvalidInput(
+            f"{safe}: the database refuses what this call asks for ({message}); nothing was "
+            "written. The same call will be refused again: change its values, or the constraint "
+            "or trigger of yours that refuses them"
         )
     if isinstance(error, errors.LockNotAvailable):
         return EntityBusy(

@@ -306,6 +306,10 @@ FROM (SELECT replace('stateward', '"', '') AS name) AS it
 LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = it.name
 LEFT JOIN pg_catalog.pg_class c ON c.relnamespace = n.oid AND c.relname = 'about';
 
+-- name: has_session
+-- Whether the session was told our settings, of which this is one. A pooler may swallow them.
+SELECT current_setting('plan_cache_mode') = 'force_generic_plan';
+
 -- name: about
 SELECT name, value FROM stateward.about;
 

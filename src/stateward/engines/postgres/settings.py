@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +13,9 @@ import psycopg
 from msgspec import Struct
 from psycopg.conninfo import conninfo_to_dict
 
+from stateward.engines.plaintext import warn_of_plaintext
 from stateward.engines.postgres.addresses import resolved
+from stateward.engines.postgres.failures import logger
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
@@ -24,6 +27,7 @@ LIBPQ = (
     *("require_auth", "gssencmode", "sslmode", "sslnegotiation", "sslrootcert", "sslcert"),
     *("sslkey", "sslpassword", "sslcrl", "ssl_min_protocol_version"),
 )
+TLS = ("require", "verify-ca", "verify-full")  # other modes go on without it
 OURS = ("schema", "pool", "migrate", "listen", "prepare", "wire", "connect_timeout")
 
 # What a session is told when it begins. Behind a pooler it is told nothing.
@@ -36,6 +40,11 @@ SESSION = (
     "lock_timeout=4000",  # ms; gives up, and says so, before the caller does
 )
 
+# A name that leads from server to server can lead to one that was a primary until now. Reading from
+# it would show what was true then, and its connections would outlive the failover.
+WRITER = "read-write"
+CHOSEN_OUTSIDE = ("PGTARGETSESSIONATTRS", "PGSERVICE")  # of libpq, where a choice may stand
+
 POOL = 4
 CONNECT_SECONDS = 4
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
@@ -44,7 +53,19 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,39}")
 class Met(Struct):
     """Facts learnt about the way to the database, shared by all copies of its settings."""
 
-    pooler: bool = False  # something between refuses what a session is told
+    pooler: bool = False  # something between refuses or forgets what a session is told
+    retired: int = 0  # times that all connections made until then were given up
+
+    def retire(self) -> None:
+        """Let no connection that was made until now be used again."""
+        self.retired += 1
+
+    def meet_pooler(self, safe: str) -> None:
+        """Keep nothing in a session from now on."""
+        if not self.pooler:
+            self.pooler = True
+            logger.info("pooler_met", extra={"store": safe})
+        self.retire()
 
 
 class Settings(Struct, frozen=True):
@@ -80,6 +101,16 @@ class Settings(Struct, frozen=True):
     def listens(self) -> bool:
         return self.listen and self.pool > 2 and not self.met.pooler
 
+    @property
+    def adapts_now(self) -> bool:
+        """True if a pooler that is noticed now is obeyed."""
+        return self.prepares and self.adapts
+
+    @property
+    def wants_writer(self) -> bool:
+        """True if a server that takes no writes is of no use, not even to read from."""
+        return self.conninfo.get("target_session_attrs") == WRITER
+
     def for_sibling(self) -> Settings:
         """Return settings with a single connection, which only asks."""
         return msgspec.structs.replace(self, pool=1, listen=False, migrate=False)
@@ -107,9 +138,13 @@ def read_settings(url: EngineURL, world: World) -> Settings:
         )
     timeout = _number(url, "connect_timeout", CONNECT_SECONDS, 1, 600)
     prepare = url.option("prepare", ("on", "off"), "on") == "on"
+    conninfo = _conninfo(url, timeout)
+    if (conninfo.get("sslmode") or os.environ.get("PGSSLMODE")) not in TLS:
+        hosts = str(conninfo.get("hostaddr") or conninfo.get("host") or "").split(",")
+        warn_of_plaintext(url.safe, hosts, "sslmode=verify-full in the URL")
     return Settings(
         safe=url.safe,
-        conninfo=_conninfo(url, timeout),
+        conninfo=conninfo,
         schema=schema,
         pool=_number(url, "pool", POOL, 2, 100),
         migrate=url.option("migrate", ("on", "off"), "on") == "on",
@@ -146,6 +181,8 @@ def _conninfo(url: EngineURL, timeout: int) -> dict[str, Any]:
         "keepalives_count": 3,
         "tcp_user_timeout": 15_000,
     }
+    if "service" not in parameters and not any(name in os.environ for name in CHOSEN_OUTSIDE):
+        chosen["target_session_attrs"] = WRITER
     return chosen | parameters
 
 

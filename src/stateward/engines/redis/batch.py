@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
-from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
+from msgspec.structs import replace
+
+from stateward.engines.redis.client.pipeline import Answers, Pipeline, PipelineStep
+from stateward.engines.redis.client.replica_wait import ReplicaWait
 from stateward.engines.redis.commit import commit
 from stateward.engines.redis.documents import list_documents
 from stateward.engines.redis.fetch import fetch
@@ -15,10 +18,10 @@ from stateward.engines.redis.plans import Plan, Traits
 from stateward.engines.redis.sweep import sweep
 from stateward.engines.redis.tally import tally
 from stateward.engines.redis.touch import touching_commit
-from stateward.ops import Commit, Fetch, List, Op, Sweep
+from stateward.ops import Applied, Commit, Duplicate, Fetch, List, Op, Outcome, Sweep
 
 # What a server answers that did not run a step, and would not the next time either.
-AGAIN = ("NOSCRIPT", "MOVED", "ASK", "TRYAGAIN")
+AGAIN = ("NOSCRIPT", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN")
 
 
 def plan_of(op: Op, traits: Traits) -> Plan[Any]:
@@ -46,6 +49,7 @@ class Batch:
         self._plans = [(number, plan, next(plan)) for number, plan in enumerate(plans)]
         self.steps = self._asked()
         self._first: Pipeline | None = None  # the request of `message`
+        self._unreplicated: set[int] = set()  # operations that replicas have not confirmed
 
     @property
     def keys(self) -> list[str]:
@@ -57,9 +61,9 @@ class Batch:
 
     # --- the first round, if one server can be asked at once -----------------------------
 
-    def message(self) -> Pipeline:
+    def message(self, wait: ReplicaWait, deadline: float | None) -> Pipeline:
         """Return the packed request, with the number of replies to it."""
-        self._first = Pipeline(self.steps, self._traits.server)
+        self._first = Pipeline(self.steps, self._traits.server, wait, deadline)
         return self._first
 
     def take(self, replies: Sequence[Any], server: str) -> bool:
@@ -68,11 +72,11 @@ class Batch:
         assert first is not None, "message() comes first"
         if first.take(replies):
             first.check(server)
-            return self.go_on(first.answers)
+            return self.go_on(Answers(first.answers, first.unreplicated))
         if len(first.failed_with(AGAIN)) + len(first.unread()) < len(first.errors):
             first.check(server)
         if first.wrote:
-            first.check_replicas(server)
+            first.check_wait(server)
             self.wrote = True
         self.steps = [first.steps[number] for number in first.errors]
         return False
@@ -86,9 +90,10 @@ class Batch:
 
     # --- every round --------------------------------------------------------------------
 
-    def go_on(self, answers: Sequence[list[Any]]) -> bool:
+    def go_on(self, got: Answers) -> bool:
         """Give every plan the answers to its steps; whether all have their outcomes now."""
         self.wrote = self.wrote or any(step.writes for step in self.steps)
+        answers, unreplicated = got
         first, self._first = self._first, None
         if first is not None and first.errors:  # these answers were missing
             later = iter(answers)
@@ -96,15 +101,35 @@ class Batch:
                 next(later) if number in first.errors else answer
                 for number, answer in enumerate(first.answers)
             ]
+            missing = list(first.errors)
+            unreplicated = {*first.unreplicated, *(missing[at] for at in unreplicated)}
         going_on = []
         at = 0
         for number, plan, asked in self._plans:
             end = at + len(asked)
+            if unreplicated and not _disjoint(unreplicated, at, end):
+                self._unreplicated.add(number)
             try:
                 going_on.append((number, plan, plan.send(answers[at:end])))
             except StopIteration as ended:
-                self.outcomes[number] = ended.value
+                outcome = ended.value
+                if number in self._unreplicated:
+                    outcome = _unreplicated(outcome)
+                self.outcomes[number] = outcome
             at = end
         self._plans = going_on
         self.steps = self._asked()
         return not going_on
+
+
+def _disjoint(numbers: Collection[int], at: int, end: int) -> bool:
+    return not any(at <= number < end for number in numbers)
+
+
+def _unreplicated(outcome: Outcome) -> Outcome:
+    """Return the outcome of a commit whose writes too few replicas have confirmed."""
+    if type(outcome) is Applied:
+        return replace(outcome, replicated=False)
+    if type(outcome) is Duplicate:
+        return replace(outcome, first=replace(outcome.first, replicated=False))
+    return outcome

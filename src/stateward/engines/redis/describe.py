@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from stateward.engine import Description
 
 SCHEMA = 3  # the heads have a tip: see lua/commit.lua
+SILENT = 5  # seconds after which a replica that has not answered does not count
 WORST_FIRST = {  # beginnings of the least durable values
     "appendonly": ("no",),
     "appendfsync": ("no", "unknown", "everysec"),
@@ -39,7 +40,7 @@ def description_of(nodes: Mapping[str, Mapping[str, str]], wait_replicas: int) -
         "mode": info.get("redis_mode", info.get("server_mode", "standalone")),
         "role": info.get("role", "unknown"),
         "primaries": len(infos),
-        "replicas": min(int(each.get("connected_slaves", 0)) for each in infos),
+        "replicas": min(map(_replicas, infos)),
         "wait_replicas": wait_replicas,
         "appendonly": weakest["appendonly"].value,
         "appendfsync": weakest["appendfsync"].value,
@@ -62,6 +63,19 @@ def description_of(nodes: Mapping[str, Mapping[str, str]], wait_replicas: int) -
         bytes=settings["used_memory"],
         settings=settings,
         capacity=settings["maxmemory"] or None,
+        problem=_missing_replicas(nodes, wait_replicas),
+    )
+
+
+def _missing_replicas(nodes: Mapping[str, Mapping[str, str]], wanted: int) -> str | None:
+    """Say which servers have fewer working replicas than their writes wait for."""
+    short = [f"{name} has {n}" for name, info in nodes.items() if (n := _replicas(info)) < wanted]
+    if not short:
+        return None
+    return (
+        f"not replicated: wait_replicas={wanted}, but {', '.join(short)} working replicas. What is "
+        "written there is stored on the primary alone, and a failover could lose it. Start the "
+        "missing replicas; with one more than wait_replicas, a failover leaves enough of them"
     )
 
 
@@ -96,16 +110,21 @@ def _fewest(infos: Sequence[Mapping[str, str]]) -> int | str:
     return min(limits) if limits else "unknown"
 
 
+def _replicas_of(info: Mapping[str, str]) -> list[dict[str, str]]:
+    lines = [info.get(f"slave{n}", "") for n in range(int(info.get("connected_slaves", 0)))]
+    return [dict(part.partition("=")[::2] for part in line.split(",")) for line in lines if line]
+
+
+def _replicas(info: Mapping[str, str]) -> int:
+    """Count the replicas that take part: they are in step, and have answered of late."""
+    replicas = _replicas_of(info)
+    return sum(r.get("state") == "online" and int(r.get("lag", 0)) <= SILENT for r in replicas)
+
+
 def _lag(info: Mapping[str, str]) -> int:
     """Return by how many bytes the slowest replica is behind."""
     offset = int(info.get("master_repl_offset", 0))
-    replicas = [
-        info[f"slave{n}"]
-        for n in range(int(info.get("connected_slaves", 0)))
-        if f"slave{n}" in info
-    ]
-    fields = [dict(part.partition("=")[::2] for part in line.split(",")) for line in replicas]
-    return max((offset - int(each.get("offset", offset)) for each in fields), default=0)
+    return max((offset - int(r.get("offset", offset)) for r in _replicas_of(info)), default=0)
 
 
 def _durability(settings: Mapping[str, Any]) -> str:
@@ -126,7 +145,7 @@ def _durability(settings: Mapping[str, Any]) -> str:
     wanted = settings["wait_replicas"]
     if wanted:
         replicas = f"{wanted} replicas have" if wanted > 1 else "1 replica has"
-        copies = f"{replicas} it too before it is acknowledged"
+        copies = f"{replicas} it too before it is acknowledged (now {settings['replicas']} working)"
     else:
         copies = "a failover may lose the last writes (set wait_replicas=1 to prevent that)"
     sentence = f"{disk}; {copies}"

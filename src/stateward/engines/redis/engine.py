@@ -37,17 +37,19 @@ from stateward.engines.redis.keys import (
 )
 from stateward.engines.redis.notify import Notifications
 from stateward.engines.redis.outcomes import head_of
-from stateward.engines.redis.plans import Clock, Latest, SeenMembers, Traits
+from stateward.engines.redis.plans import Clock, Latest, Plan, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
+from stateward.engines.redis.reindex import IndexRepair
 from stateward.engines.redis.scripts import ALL
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.redis.traces import traces  # async only
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
-from stateward.ops import Commit, Entity, Fetch, Op, Outcome
+from stateward.ops import Commit, Entity, Fetch, List, Op, Outcome
 from stateward.world import World
 
 Request = FastRequest | Batch
+LOOKS = 3  # times that a listing is read, while nodes of the cluster are being replaced
 
 CAPABILITIES = Capabilities(
     durable=True,
@@ -66,13 +68,18 @@ class RedisEngine:
 
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only, and replaces the time of the server."""
-        self.capabilities = replace(CAPABILITIES, parts=server.cluster)
+        self.capabilities = replace(
+            CAPABILITIES, parts=server.cluster, replicates=server.wait_replicas > 0
+        )
         self._server = server
         members = SeenMembers(5_000)
         self._traits = Traits(
             server, not server.cluster, clock, Latest(20_000), Latest(20_000), members, set(), set()
         )
         self._servers = _servers_of(server)
+        self._repair: IndexRepair | None = None
+        if isinstance(self._servers, ClusterServers):
+            self._repair = IndexRepair(self._servers, self._traits, self._run)
         self._notifications = Notifications(server, self._servers.address, self._has_moved)
         self._tasks = OwnTasks()  # async only
 
@@ -93,6 +100,9 @@ class RedisEngine:
         traits = self._traits
         request: Request | None = fast_request(ops, traits)
         if request is None:
+            if self._repair is not None and any(type(op) is List and not op.within for op in ops):
+                return await self._tasks.run(self._list(ops, deadline))  # async only
+                # sync only: return self._list(ops, deadline)
             request = Batch([plan_of(op, traits) for op in ops], traits)
         lent = self._servers.idle(request)
         if lent is None:
@@ -100,7 +110,7 @@ class RedisEngine:
             # sync only: return self._finish(request, deadline)
         pool, connection = lent
         try:
-            message = request.message()
+            message = request.message(pool.replica_wait, deadline)
             replies = await connection.round_trip(message.packed, message.replies, deadline)
         # async only: begin
         except asyncio.CancelledError:
@@ -153,6 +163,25 @@ class RedisEngine:
                 raise
         return request.settle(batch.outcomes)
 
+    async def _list(self, ops: Sequence[Op], deadline: float | None) -> list[Any]:
+        """Execute operations with listings on a cluster, once its index has what they look for."""
+        repair = self._repair
+        assert repair is not None
+        outcomes: list[Any] = []
+        for _ in range(LOOKS):
+            await repair.advance(ops, deadline)
+            version = repair.version
+            batch = Batch([plan_of(op, self._traits) for op in ops], self._traits)
+            outcomes = await self._finish(batch, deadline)
+            if batch.wrote or repair.version == version:
+                break  # no node was replaced meanwhile
+        return outcomes
+
+    async def _run(self, plan: Plan[Any], deadline: float | None) -> Any:
+        """Carry out a plan of the engine's own."""
+        (outcome,) = await self._finish(Batch([plan], self._traits), deadline)
+        return outcome
+
     # async only: begin
     async def _go_on(self, request: Request, pool: Pool, connection: Connection) -> None:
         """Complete a request that was sent before its caller was cancelled."""
@@ -181,7 +210,7 @@ class RedisEngine:
         steps = [PipelineStep(head, (("HGETALL", head),), timed=True) for head in heads]
         answers = await self._tasks.run(self._servers.trip(steps))  # async only
         # sync only: answers = self._servers.trip(steps)
-        for cursor, (time, flat) in zip(cursors.values(), answers, strict=True):
+        for cursor, (time, flat) in zip(cursors.values(), answers.replies, strict=True):
             head, _ = head_of(flat, self._traits.now(time))
             if head.version != cursor:
                 return True
@@ -217,9 +246,7 @@ class RedisEngine:
         return sorted(set(map(namespace_of, indexes)), key=str.encode)
 
     async def purge(self, namespace: str) -> int:
-        batch = Batch([purge(namespace, self._traits)], self._traits)
-        count: int
-        (count,) = await self._finish(batch)
+        count: int = await self._run(purge(namespace, self._traits), None)
         return count
 
     async def describe(self) -> Description:

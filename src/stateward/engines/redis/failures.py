@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from typing import Literal
 
-from stateward.errors import AccessRefused, StoreFull, StoreUnavailable
+from stateward.errors import AccessRefused, InvalidInput, StoreFull, StoreUnavailable
 
 MaybeApplied = Literal["no", "unknown"]
 
@@ -37,6 +37,12 @@ RESTLESS = {
     "ASK": "the cluster has sent this from node to node again and again: its slots are moving",
 }
 
+# Parts of errors of the code ERR that are about the server, not about what it was asked.
+OF_THE_SERVER = (
+    *("unknown command", "unknown subcommand", "Unknown Redis command", "not allowed"),
+    *("max number of clients", "cluster support disabled", "without any password configured"),
+)
+
 REFUSED = ("NOAUTH", "WRONGPASS", "NOPERM")
 
 # What a server answers that is no primary any more.
@@ -47,7 +53,7 @@ class Demoted(StoreUnavailable):
     """The server is a replica now: what it answers may be old, and it stays so."""
 
 
-def code_of(error: Exception) -> str:
+def code_of(error: BaseException) -> str:
     """Return the first word of an error reply, which older servers put further in for scripts."""
     message = str(error)
     for code in NOT_RUN:
@@ -63,7 +69,9 @@ def code_of(error: Exception) -> str:
 def refused(error: Exception, server: str, *, cluster: bool = False) -> StoreUnavailable:
     """Return the error for an error reply. Most of these replies prove that nothing was run."""
     code = code_of(error)
-    if code == "CLIENTS":
+    if "without any password configured" in str(error):
+        code, reason = "NOAUTH", "the server has no password: leave it out of the URL"
+    elif code == "CLIENTS":
         reason = "the server has too many clients; raise its maxclients or use fewer replicas"
     elif cluster and code in RESTLESS:
         reason = RESTLESS[code]
@@ -74,12 +82,40 @@ def refused(error: Exception, server: str, *, cluster: bool = False) -> StoreUna
     return _kind(code)(f"{server}: {reason} ({error})", applied="no")
 
 
+def failure(
+    error: Exception, server: str, *, cluster: bool = False
+) -> StoreUnavailable | InvalidInput:
+    """Return the error for the reply to an operation, which may itself be the mistake."""
+    code, message = code_of(error), str(error)
+    deployed = any(part in message for part in OF_THE_SERVER)
+    if code not in ("ERR", "WRONGTYPE") or deployed:
+        return refused(error, server, cluster=cluster)
+    reason = (
+        "a key of Stateward has a value that another program has stored there: remove it"
+        if code == "WRONGTYPE"
+        else "the call has a value that the server does not take, and would be refused again"
+    )
+    return InvalidInput(f"{server}: {reason} ({error})")
+
+
 def _kind(code: str) -> type[StoreUnavailable]:
     if code in REFUSED:
         return AccessRefused
     if code in DEMOTED:
         return Demoted
     return StoreFull if code == "OOM" else StoreUnavailable
+
+
+def not_for_us(error: AccessRefused, sentinel: object) -> AccessRefused:
+    """Return the error of a sentinel that refuses access: its login is not the server's."""
+    if code_of(error.__cause__ or error) not in REFUSED:
+        return error  # a certificate
+    return AccessRefused(
+        f"the sentinel at {sentinel} refuses access ({error.__cause__}). Sentinels have a login of "
+        "their own, which is not what stands before the @: set sentinel_password=… in the URL, and "
+        "sentinel_user=… for an ACL user, who needs +ping, +client|setname and +sentinel",
+        applied="no",
+    )
 
 
 def unreachable(error: BaseException, server: str) -> StoreUnavailable:
@@ -111,11 +147,3 @@ def lost(error: BaseException, server: str, applied: MaybeApplied = "unknown") -
     """Return the error of a lost answer: the request may have arrived."""
     what = "did not answer in time" if isinstance(error, TimeoutError) else "ended the connection"
     return StoreUnavailable(f"{server} {what} ({error})", applied=applied)
-
-
-def not_replicated(got: int, wanted: int, server: str) -> StoreUnavailable:
-    return StoreUnavailable(
-        f"{server}: not replicated: {got} of {wanted} replicas have confirmed the write in time. "
-        "It is stored on the primary, but a failover now could lose it",
-        applied="unknown",
-    )

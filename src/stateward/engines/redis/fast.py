@@ -18,8 +18,9 @@ from stateward.engine import MINUTE
 from stateward.engines.redis.append import append_command, append_words
 from stateward.engines.redis.batch import Batch, plan_of
 from stateward.engines.redis.client.pipeline import BLOCK
+from stateward.engines.redis.client.replica_wait import ReplicaWait
 from stateward.engines.redis.client.wire import Command, Word, pack, pack_one
-from stateward.engines.redis.failures import NOT_RUN, code_of, refused
+from stateward.engines.redis.failures import NOT_RUN, code_of, failure
 from stateward.engines.redis.fetch import packed_read, plain_outcome, plain_tail
 from stateward.engines.redis.keys import head_key
 from stateward.engines.redis.listing import IndexPage
@@ -27,6 +28,7 @@ from stateward.engines.redis.merge import LARGEST
 from stateward.engines.redis.plans import Traits
 from stateward.engines.redis.ranges import Range, asked_of, owned
 from stateward.engines.redis.scripts import APPENDS
+from stateward.errors import StoreUnavailable
 from stateward.ops import Applied, Commit, Fetch, List, Listed, Op, Outcome
 
 BEGIN = pack([("MULTI",), ("TIME",)])
@@ -55,7 +57,7 @@ class FastRequest:
         self.outcomes: list[Any] = []
         self._traits = traits
 
-    def message(self) -> FastRequest:
+    def message(self, wait: ReplicaWait, deadline: float | None) -> FastRequest:
         """Return the packed request, with the number of replies to it."""
         return self
 
@@ -128,9 +130,10 @@ class FastAppends(FastRequest):
         if type(version) is not ReplyError:
             self._traits.seen.pop(op.entity, None)
         elif code_of(version) not in NOT_RUN:
-            failure = refused(version, server)
-            failure.applied = "unknown"  # others may have been written as well
-            raise failure from version
+            error = failure(version, server)
+            if isinstance(error, StoreUnavailable):
+                error.applied = "unknown"  # others may have been written as well
+            raise error from version
 
     def _touched(self, op: Any, at: float) -> None:
         """Forget a wrong guess of the minute, so that the next append tells a cluster's index."""

@@ -5,35 +5,52 @@ from __future__ import annotations
 import ssl
 from urllib.parse import unquote
 
-from stateward.engines.redis.client.server import Address, Server
+from stateward.engines.plaintext import warn_of_plaintext
+from stateward.engines.redis.client.server import Address, Login, Server
 from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
 
 OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key")
+SENTINELS = ("sentinel_user", "sentinel_password", "sentinel_tls")
 PORT, SENTINEL_PORT = 6379, 26379
 
 
 def parse_server(url: EngineURL, world: World) -> Server:
     """Parse redis://, rediss://, unix://, redis+cluster:// and redis+sentinel://."""
-    several = url.scheme in ("redis+cluster", "redis+sentinel")
-    url.only(*OPTIONS, *(("tls",) if several else ()))
+    sentinels = url.scheme == "redis+sentinel"
+    several = sentinels or url.scheme == "redis+cluster"
+    url.only(*OPTIONS, *(("tls",) if several else ()), *(SENTINELS if sentinels else ()))
     authority, slash, path = url.text.partition("://")[2].partition("?")[0].partition("/")
     path = unquote(slash + path)
     login, _, hosts = authority.rpartition("@")
     username, _, password = login.partition(":")
+    addresses = _addresses(url, hosts, path)
+    tls, sentinel_tls = _tls(url)
+    if tls is None:
+        remedy = "rediss://, or tls=on with redis+cluster:// and redis+sentinel://"
+        warn_of_plaintext(url.safe, (address.host for address in addresses), remedy)
     return Server(
-        _addresses(url, hosts, path),
+        addresses,
         unquote(username) or None,
         unquote(password) or None,
-        _tls(url),
+        tls,
         _number(url, "timeout", 5.0),
         int(_number(url, "wait_replicas", 0.0)),
         url.scheme == "redis+cluster",
         _service(url, path),
         None if url.credentials is None else url.login,
         world,
+        _sentinel_login(url),
+        sentinel_tls,
     )
+
+
+def _sentinel_login(url: EngineURL) -> Login:
+    user, password = (url.options.get(name) for name in ("sentinel_user", "sentinel_password"))
+    if user is not None and password is None:
+        raise InvalidInput("the URL option 'sentinel_user' needs 'sentinel_password' beside it")
+    return None if password is None else (user, password)
 
 
 def _addresses(url: EngineURL, hosts: str, path: str) -> tuple[Address, ...]:
@@ -77,19 +94,23 @@ def _service(url: EngineURL, path: str) -> str:
     return service
 
 
-def _tls(url: EngineURL) -> ssl.SSLContext | None:
+def _tls(url: EngineURL) -> tuple[ssl.SSLContext | None, ssl.SSLContext | None]:
+    """Return the TLS settings of the server, and those of the sentinels."""
     files = {name: url.options[name] for name in ("ca", "cert", "key") if name in url.options}
-    if url.scheme != "rediss" and url.option("tls", ("on", "off"), "off") == "off":
+    words = ("on", "off")
+    tls = "on" if url.scheme == "rediss" else url.option("tls", words, "off")
+    sentinel_tls = url.option("sentinel_tls", words, tls)
+    if tls == sentinel_tls == "off":
         for name in files:
             raise InvalidInput(f"the URL option {name!r} needs TLS: use rediss://, or tls=on")
-        return None
+        return None, None
     try:
         context = ssl.create_default_context(cafile=files.get("ca"))
         if "cert" in files:
             context.load_cert_chain(files["cert"], files.get("key"))
     except (OSError, ssl.SSLError) as error:
         raise InvalidInput(f"the certificates for {url.safe!r} cannot be used: {error}") from error
-    return context
+    return context if tls == "on" else None, context if sentinel_tls == "on" else None
 
 
 def _number(url: EngineURL, name: str, default: float) -> float:

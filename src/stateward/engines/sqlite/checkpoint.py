@@ -8,7 +8,7 @@ from queue import SimpleQueue
 import apsw
 
 from stateward.engines.sqlite.file import File
-from stateward.errors import StatewardError
+from stateward.errors import StatewardError, StoreUnavailable
 from stateward.world import Helper
 
 logger = logging.getLogger("stateward.sqlite")
@@ -32,11 +32,14 @@ class Checkpoints:
             self._copied = 0  # the WAL was begun anew
         if wal_pages - self._copied < PAGES:
             return
-        self._copied = wal_pages
         if self._thread is None:
             self._due = SimpleQueue()
             self._thread = Helper(self._run, "stateward-sqlite-checkpoint")
-        self._thread.start()
+        try:
+            self._thread.start()
+        except StoreUnavailable:
+            return  # a moment without threads; the next write tries again
+        self._copied = wal_pages
         self._due.put(True)
 
     def end_is_due(self) -> bool:

@@ -20,6 +20,11 @@ def explain(
     number: int = 0,
 ) -> StatewardError:
     """The driver's error as one of ours. `number` is the operating system's errno."""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return StoreUnavailable(
+            f"{path}: this process has too many open files; raise its limit (ulimit -n)",
+            applied=applied,
+        )
     moved = getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED
     if moved or isinstance(error, OSError):
         return StoreUnavailable(

@@ -16,7 +16,17 @@ import apsw
 
 from stateward.engine import GRACE, MINUTE
 from stateward.engines.sqlite.fetch import Reads, sql
-from stateward.ops import Append, Applied, Commit, CommitOutcome, Entity, NotYours, Op, digest_of
+from stateward.ops import (
+    Append,
+    Applied,
+    Commit,
+    CommitOutcome,
+    Entity,
+    NotDroppedSince,
+    NotYours,
+    Op,
+    digest_of,
+)
 
 FORGET_EVERY = 256  # commits of an entity between two looks at its remembered ops
 NAMES_AT_ONCE = (8, 64)  # entities that one statement looks for: few sizes, few statements
@@ -129,8 +139,13 @@ class Appends(Reads):
 
 
 def is_plain(op: Op) -> TypeGuard[Commit]:
-    """Return whether an operation is an append and nothing else, without a key."""
-    if type(op) is not Commit or len(op.writes) > 1 or op.checks or op.reading:
+    """Return whether an operation is an append and nothing else, without a key.
+
+    A check that the entity was not dropped needs no more than the head.
+    """
+    if type(op) is not Commit or len(op.writes) > 1 or op.reading:
+        return False
+    if op.checks and (len(op.checks) > 1 or type(op.checks[0]) is not NotDroppedSince):
         return False
     write = op.writes[0]
     return type(write) is Append and write.key is None
@@ -138,7 +153,7 @@ def is_plain(op: Op) -> TypeGuard[Commit]:
 
 def after_append(commit: Commit, head: Columns, now: float) -> Columns | NotYours | None:
     """Return the values for `save_appended`; None if the append needs or changes more."""
-    id_, owner, sweep_at, _, _, retain, expires, version, live, commits, until, stamp, filed = head
+    id_, owner, sweep_at, _, _, retain, expires, version, live, commits, until, stamp, *last = head
     if expires is not None and expires <= now:
         return None
     if commit.owner is not None and commit.owner != owner:
@@ -147,6 +162,9 @@ def after_append(commit: Commit, head: Columns, now: float) -> Columns | NotYour
         expires = max(now + retain, until)
         if sweep_at is None or not 0 <= expires + GRACE - sweep_at <= GRACE / 10:
             return None
+    dropped, filed = last
+    if commit.checks and commit.checks[0].at <= dropped:  # type: ignore[union-attr]
+        return None
     n, count = commits + 1, len(commit.writes[0].bodies)  # type: ignore[union-attr]
     if commit.op <= stamp or filed or n % FORGET_EVERY == 0:
         return None

@@ -157,7 +157,7 @@ class File:
         connection = self._connect(OPENING_SECONDS)
         try:
             yield Schema(connection, self.path, self.world)
-        except apsw.Error as error:
+        except (apsw.Error, OSError) as error:
             raise self.explain(error, "no", connection.system_errno) from error
         finally:
             self.disconnect(connection, looked=looks)

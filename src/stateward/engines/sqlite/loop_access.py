@@ -19,7 +19,9 @@ from stateward.engines.sqlite.file import File
 from stateward.engines.sqlite.reader import FileReader
 from stateward.engines.sqlite.watch import Watch
 from stateward.engines.sqlite.writer import Writer
+from stateward.errors import StoreUnavailable
 from stateward.ops import Append, Commit, Entity, Listed, Op, Outcome
+from stateward.world import start, went_wrong
 
 INLINE = 256 << 10  # characters of messages that are worth staging on the event loop
 
@@ -47,8 +49,14 @@ class LoopAccess:
     def open(self) -> None:
         self._reader = FileReader(self._file)
         self.read = self._reader.read
-        self._thread = WriterThread(self._file)
-        self._thread.start()
+        thread = WriterThread(self._file)
+        try:
+            start(thread)
+        except StoreUnavailable:
+            self._reader.close()
+            self._reader = None
+            raise
+        self._thread = thread
 
     async def close(self) -> None:
         thread, self._thread = self._thread, None
@@ -127,9 +135,12 @@ class WriterThread(threading.Thread):
                 _call(loop, _fail, future, error)
             else:
                 _call(loop, _resolve, future, outcomes)
-            self._checkpoints.consider(self._writer.wal_pages)
-            if self._checkpoints.end_is_due():
-                self._writer.end_checkpoint()
+            try:  # no error may end this thread: all later writes would wait for it
+                self._checkpoints.consider(self._writer.wal_pages)
+                if self._checkpoints.end_is_due():
+                    self._writer.end_checkpoint()
+            except Exception as error:
+                went_wrong(self.name, error)
             self._done += 1
         self._checkpoints.close()
         self._writer.close()

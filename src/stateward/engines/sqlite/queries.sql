@@ -68,14 +68,14 @@ WHERE id = ?;
 -- name: head_to_append
 -- What a plain append needs to know; the last column says whether its op is in `ops`.
 SELECT id, owner, sweep_at, touched, life, retain, expires, version, live, commits, until, stamp,
-       EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?4)
+       dropped, EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op = ?4)
 FROM entities e WHERE namespace = ?1 AND kind = ?2 AND name = ?3;
 
 -- name: heads_to_append
 -- The same for several: the caller adds the names. The last column says whether any of their ops, of
 -- which this is the least, may be in `ops`.
 SELECT name, id, owner, sweep_at, touched, life, retain, expires, version, live, commits, until, stamp,
-       EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op >= ?3)
+       dropped, EXISTS (SELECT 1 FROM ops o WHERE o.entity = e.id AND o.op >= ?3)
 FROM entities e WHERE namespace = ?1 AND kind = ?2 AND name IN;
 
 -- name: save_appended

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import apsw
 
 from stateward.engines.sqlite.checkpoint import checkpoint
 from stateward.engines.sqlite.commit import Session
 from stateward.engines.sqlite.file import File
-from stateward.errors import InvalidInput, StoreTooSlow
+from stateward.errors import InvalidInput, StoreTooSlow, StoreUnavailable
 from stateward.ops import Commit, Op, Outcome, Sweep, Swept, check_shape
 
 BUSY_SECONDS = 0.3  # most that one try of a write waits; the deadline limits the tries
@@ -25,6 +26,7 @@ class Writer:
         self._file = file
         self.connection: apsw.Connection | None = None
         self.wal_pages = 0
+        self._version: object = None  # of the file, as other processes have changed it
 
     def write(self, ops: Sequence[Commit | Sweep], deadline: float | None = None) -> list[Outcome]:
         """Write the whole batch in one transaction with one fsync. A failure undoes all of it."""
@@ -154,10 +156,20 @@ class Writer:
                     end = now + BUSY_SECONDS
                     end = end if deadline is None else min(end, deadline)
                 if now > end:
-                    raise self._file.explain(error, "no") from error
+                    failure = self._file.explain(error, "no")
+                    assert isinstance(failure, StoreUnavailable)
+                    failure.is_busy = self._others_were_served(connection)
+                    raise failure from error
                 world.block(RETRY * (0.1 + world.random()))
             except apsw.Error as error:
                 raise self._file.explain(error, "no", connection.system_errno) from error
+
+    def _others_were_served(self, connection: apsw.Connection) -> bool:
+        """Return whether another process has committed since the last time this was asked."""
+        before = self._version
+        with suppress(apsw.Error):
+            self._version = connection.pragma("data_version")
+        return before is not None and self._version != before
 
 
 def _has_swept(outcomes: Sequence[Outcome]) -> bool:

@@ -15,14 +15,9 @@ from typing import Any
 
 from agent_framework import WorkflowCheckpoint, WorkflowCheckpointException
 
-# The encoding of the framework's own storages, which has no public name.
-from agent_framework._workflows._checkpoint_encoding import (
-    decode_checkpoint_value,
-    encode_checkpoint_value,
-)
-
 from stateward.codec import Retention, check_commit, check_id, decode, encode, seconds
 from stateward.integrations.adapter import AnyStore
+from stateward.integrations.agent_framework.checkpoint_values import CheckpointValues
 from stateward.integrations.bridge import Bridge, OnBridge, Plan, pages
 from stateward.integrations.kept import agent_framework as names
 from stateward.ops import (
@@ -51,7 +46,7 @@ class StatewardCheckpointStorage(OnBridge):
     belongs to the user `user`, and is kept for `retain` after its last checkpoint. A failing store
     raises; nothing is kept locally. `allow` names types that may be constructed from what is
     stored, besides the framework's own and what `register_checkpoint_type` has named; others are
-    refused when they are written.
+    refused when they are written. Nothing is pickled: an object is stored as its fields.
     """
 
     def __init__(
@@ -68,7 +63,7 @@ class StatewardCheckpointStorage(OnBridge):
             self._bridge.namespace, names.KIND, check_id(id, "the id of a workflow's run")
         )
         self._owner = owner_of(user)
-        self._allowed = frozenset(map(_type_name, allow))
+        self._values = CheckpointValues(allow)
         retention = self._bridge.retention if isinstance(retain, Unsaid) else seconds(retain)
         self._retention = retention or 0.0
 
@@ -76,8 +71,8 @@ class StatewardCheckpointStorage(OnBridge):
 
     async def save(self, checkpoint: WorkflowCheckpoint) -> str:
         """Store a checkpoint in one commit, and return its id."""
-        plain = encode_checkpoint_value(checkpoint.to_dict())
-        self._decoded(plain)  # or it could not be resumed
+        plain = self._values.to_json(checkpoint.to_dict())
+        self._values.from_json(plain)  # or it could not be resumed
         text = encode(plain, "the checkpoint")
         check_commit(len(text), self._bridge.limits)
         id, entity = checkpoint.checkpoint_id, self._entity
@@ -165,19 +160,12 @@ class StatewardCheckpointStorage(OnBridge):
 
     # --- checkpoints ----------------------------------------------------------------
 
-    def _decoded(self, plain: Any) -> Any:
-        return decode_checkpoint_value(plain, allowed_types=self._allowed)
-
     def _checkpoint(self, value: Value) -> WorkflowCheckpoint:
-        return WorkflowCheckpoint.from_dict(self._decoded(decode(value.json)))
+        return WorkflowCheckpoint.from_dict(self._values.from_json(decode(value.json)))
 
 
 def _execute(op: Any) -> Plan[Any]:
     return (yield (op,))
-
-
-def _type_name(named: type | str) -> str:
-    return named if isinstance(named, str) else f"{named.__module__}:{named.__qualname__}"
 
 
 def _sortable(timestamp: str) -> str:

@@ -9,6 +9,7 @@ from stateward.integrations.agent_framework.messages import Kept
 from stateward.integrations.turns import AgentRun
 from stateward.ops import Entity
 from stateward.records import Cursor
+from stateward.state.conversation_life import Life
 
 
 class GivenHistory:
@@ -18,6 +19,7 @@ class GivenHistory:
         self.entity = entity
         self.messages: list[Kept] | None = None  # None: nothing was read
         self.cursor: Cursor | None = None
+        self.life: Life | None = None
         self.around = [each for each in _entered.get() if each() is not None]
 
     @property

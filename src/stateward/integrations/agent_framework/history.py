@@ -19,6 +19,7 @@ from stateward.layers.outage.answers import Suppressed
 from stateward.ops import Check, Conflict, Fenced, Held, KeyReused, LogAt, Write
 from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
+from stateward.state.receipts import life_of
 from stateward.state.refusals import stored
 
 USER, KEY = "user", "key"  # keys of the provider's part in the state of a session
@@ -102,6 +103,7 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         reading = READING.get()
         if reading is not None:
             reading.messages, reading.cursor = window.messages, window.cursor
+            reading.life = life_of(window)
         messages: list[Kept] = window.messages
         if window.summary is None:
             return as_messages(messages)
@@ -141,9 +143,10 @@ class StatewardHistoryProvider(OnAnyStore, HistoryProvider):
         request = None if state is None else state.pop(KEY, None)
         key = request or handle.scope.world.new_id()
         writes: tuple[Write, ...] = () if turn is None else (turns.end(turn).release,)
-        outcome = await self._call(handle.append, new, key, checks, writes, keep=True)
+        how = {"keep": True, "life": None if reading is None else reading.life}
+        outcome = await self._call(handle.append, new, key, checks, writes, **how)
         if isinstance(outcome, Fenced):  # the turn was lost, and no other run has taken it
-            outcome = await self._call(handle.append, new, key, checks, keep=True)
+            outcome = await self._call(handle.append, new, key, checks, **how)
         elif turn is not None and isinstance(outcome, Conflict | KeyReused):
             await self._give_turn_back(handle, turn)
         if request and isinstance(outcome, KeyReused):

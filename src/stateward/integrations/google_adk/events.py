@@ -7,14 +7,17 @@ from itertools import groupby
 from typing import Any
 
 from google.adk.events.event import Event
+from google.adk.sessions.session import Session
 from google.genai.types import Content
 
 from stateward.codec import decode
+from stateward.errors import EffectUnknown
 from stateward.ops import Entry
 from stateward.shapes import translate
 
 AUTHOR = "author"  # a key of every event, and of no message of other frameworks
 USER = "user"
+UNKNOWN = "stateward_unknown"  # an attribute of a session: errors by the call that they answer
 
 
 def as_events(entries: Sequence[Entry], app_name: str, before: Sequence[Event] = ()) -> list[Event]:
@@ -53,3 +56,16 @@ def _events_of(run: Sequence[tuple[Entry, dict[str, Any]]], agent: str) -> list[
         )
         events.append(event)
     return events
+
+
+def note_unknown(session: Session, call: str | None, error: EffectUnknown) -> None:
+    """Note in a session that nothing may be stored as the answer of a call but this error."""
+    vars(session).setdefault(UNKNOWN, {})[call] = error
+
+
+def raise_unknown(session: Session, event: Event) -> None:
+    """Raise the error noted for a call that this event answers."""
+    unknown = vars(session).get(UNKNOWN, {})
+    for response in event.get_function_responses() if unknown else ():
+        if error := unknown.pop(response.id, None):
+            raise error

@@ -21,7 +21,7 @@ from google.adk.sessions.state import State
 from stateward.codec import Retention, check_span, decode, encode
 from stateward.engines.registry import ENGINES
 from stateward.integrations.adapter import AnyStore, OnAnyStore
-from stateward.integrations.google_adk.events import as_events
+from stateward.integrations.google_adk.events import as_events, raise_unknown
 from stateward.integrations.google_adk.state import (
     OPEN,
     Deltas,
@@ -36,7 +36,8 @@ from stateward.integrations.google_adk.state import (
     split,
     value_of,
 )
-from stateward.integrations.kept.adk import STATE, address, parts_of, shared_name
+from stateward.integrations.kept.adk import STATE, STATUS, address, parts_of, shared_name
+from stateward.integrations.kept.statuses import NO_SESSION, joined, status_to_join
 from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.kinds import THREAD
 from stateward.layers.outage.answers import Suppressed
@@ -63,8 +64,6 @@ from stateward.owner import UNSAID, Unsaid
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
 from stateward.state.users import DEFAULT
-
-NO_SESSION = StatusIn(("",))
 
 
 class StatewardSessionService(OnAnyStore, BaseSessionService):
@@ -112,15 +111,18 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         session_id = (session_id or "").strip() or uuid.uuid4().hex
         thread = self.thread(app_name, user_id, session_id)
         deltas, note = split(state or {}), new_note_name()
-        (status,) = OPEN.statuses
-        writes: tuple[Write, ...] = (
-            Put(STATE, encode(deltas.session, "the state")),
-            SetHead(status=status),
-            *noted(note, deltas),
-        )
-        outcome = await self._call(thread.handle.commit, writes, (NO_SESSION,))
-        if isinstance(outcome, Conflict):
-            raise AlreadyExistsError(f"Session with id {session_id} already exists.")
+        put = Put(STATE, encode(deltas.session, "the state"))
+        status = NO_SESSION
+        while True:
+            joins = SetHead(status=joined(status, STATUS))
+            writes: tuple[Write, ...] = (put, joins, *noted(note, deltas))
+            outcome = await self._call(thread.handle.commit, writes, (StatusIn((status,)),))
+            if not isinstance(outcome, Conflict):
+                break
+            now = status_to_join(outcome, STATUS)
+            if now is None:
+                raise AlreadyExistsError(f"Session with id {session_id} already exists.")
+            status = now
         applied = stored(outcome, thread.handle.entity)
         await self._merge(app_name, user_id, thread, Note(note, applied.at, deltas))
         session = await self.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
@@ -200,6 +202,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         """Add an event and what it changes in the state; a partial one is not stored."""
         if event.partial:
             return event
+        raise_unknown(session, event)
         self._apply_temp_state(session, event)
         event = self._trim_temp_delta_state(event)
         thread = self.thread(session.app_name, session.user_id, session.id)
@@ -331,11 +334,12 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         scope = self._store.sections["threads"]
         size = scope.capabilities.batch
         for start in range(0, len(entities), size):
-            ops = [Fetch(each, log=Log(last=1)) for each in entities[start : start + size]]
+            log = Log(last=1, details=True)
+            ops = [Fetch(each, log=log) for each in entities[start : start + size]]
             outcomes = await self._call(scope.execute, ops)
             for session, newest in zip(sessions[start:], outcomes, strict=False):
-                if newest.lines:
-                    session.last_update_time = decode(newest.lines)["timestamp"]
+                if events := as_events(newest.entries, session.app_name):
+                    session.last_update_time = events[-1].timestamp
 
 
 def is_question(session: Session, event: Event) -> bool:

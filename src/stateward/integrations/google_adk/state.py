@@ -16,6 +16,7 @@ from pydantic_core import to_jsonable_python
 
 from stateward.codec import decode, encode, encode_document
 from stateward.integrations.kept.adk import STATUS, UNMERGED, shared_name
+from stateward.integrations.kept.statuses import is_session_of
 from stateward.kinds import ERASED, USER, erasure_of
 from stateward.ops import (
     Absent,
@@ -28,14 +29,13 @@ from stateward.ops import (
     Fetched,
     NotDroppedSince,
     Put,
-    StatusIn,
     Value,
     Write,
 )
 from stateward.state.refusals import stored
 from stateward.state.users import DEFAULT
 
-OPEN = StatusIn((STATUS,))
+OPEN = is_session_of(STATUS)
 
 Values = dict[str, Any]
 

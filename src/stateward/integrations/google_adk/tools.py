@@ -9,7 +9,9 @@ from typing import Any, Unpack
 from google.adk.tools import BaseTool, FunctionTool, ToolContext
 from pydantic_core import to_jsonable_python
 
+from stateward.errors import EffectUnknown
 from stateward.integrations.adapter import AnyStore
+from stateward.integrations.google_adk.events import note_unknown
 from stateward.integrations.google_adk.sessions import StatewardSessionService
 from stateward.integrations.tool_effects import EffectToolOptions, ToolEffects
 
@@ -25,6 +27,7 @@ def effect_tool(
     what `key` makes of its arguments: give one where a run is repeated after a crash by asking the
     same question again, because then the model makes another call. An exception of the tool is
     recorded, and raised again by further calls; what it changes in the state of the session is not.
+    `EffectUnknown` ends the run, also with a plugin that has the model try again: a person decides.
     """
     sessions = (
         service
@@ -44,7 +47,15 @@ def effect_tool(
             return await inner.run_async(args=args, tool_context=tool_context)
         session = tool_context.session
         thread = sessions.thread(session.app_name, session.user_id, session.id)
-        return await acts.carry_out(thread.handle, tool_context.function_call_id, act, args)
+        call = tool_context.function_call_id
+        try:
+            return await acts.carry_out(thread.handle, call, act, args)
+        except EffectUnknown as error:
+            # A plugin or a callback may tell the model to try again. The session service raises
+            # the error in place of storing such an answer; with another one the run ends.
+            tool_context._invocation_context.end_invocation = True
+            note_unknown(session, call, error)
+            raise
 
     outer = copy(inner)
     object.__setattr__(outer, "run_async", acting)

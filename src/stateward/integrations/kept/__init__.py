@@ -48,9 +48,20 @@ STATUSES = {  # descriptions of threads, by the status that names the adapter
 def kept_state(entity: Entity, head: Head) -> KeptState | None:
     """Describe an adapter's entity; None: the entity needs no description of its own."""
     if entity.kind == THREAD:
-        return STATUSES.get(head.status)
+        return _of_session([STATUSES[name] for name in head.status.split() if name in STATUSES])
     if entity.kind == SHARED and entity.id.startswith(adk.SHARED):
         return KeptState(adk.application)
     if entity.kind == USER:
         return KeptState(lambda entity, _: f"user {entity.id}", adk.document_of_user)
     return KINDS.get(entity.kind)
+
+
+def _of_session(frameworks: list[KeptState]) -> KeptState | None:
+    """Describe a thread that is a session of one or several frameworks."""
+    if len(frameworks) < 2:
+        return frameworks[0] if frameworks else None
+    return KeptState(
+        lambda entity, head: " and ".join(each.entity(entity, head) for each in frameworks),
+        lambda name: next((text for each in frameworks if (text := each.document(name))), None),
+        lambda entry: next((text for each in frameworks if (text := each.entry(entry))), None),
+    )

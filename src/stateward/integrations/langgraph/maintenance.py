@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from langgraph.checkpoint.serde.base import SerializerProtocol
+from msgspec.structs import replace
 
 from stateward.codec import decode, encode
 from stateward.errors import StateConflictError
@@ -33,9 +34,12 @@ from stateward.integrations.langgraph.records import (
     on_segment,
 )
 from stateward.integrations.langgraph.serializer import from_json
-from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, List, Put
+from stateward.kinds import EFFECT, effects_of
+from stateward.ops import Commit, CommitsAt, Conflict, Delete, Drop, Entity, List, Listed, Put
 from stateward.ops import Write as AnyWrite
+from stateward.state.effects import DROPPING
 from stateward.state.refusals import stored
+from stateward.world import World
 
 TRIES = 20  # tries for a thread that others keep writing to
 CHUNK = 1000  # writes in one commit
@@ -297,3 +301,19 @@ def _chain(
         missing = missing - record.values.keys()
         parent = record.parent
     return chain
+
+
+def drop_effects(whose: Entity, world: World) -> Plan[None]:
+    """Remove the effects of a deleted thread, except unknown ones, as `Thread.delete` does."""
+    op = List(whose.namespace, EFFECT, prefix=effects_of(whose))
+    while True:
+        (page,) = yield (op,)
+        assert isinstance(page, Listed)
+        effects = [effect.entity for effect in page.entities]
+        for write, check in DROPPING:
+            commits = [Commit(each, world.new_op(), (write,), (check,)) for each in effects]
+            left = zip(effects, (yield commits) if commits else (), strict=True)
+            effects = [effect for effect, outcome in left if isinstance(outcome, Conflict)]
+        if page.next is None:
+            return
+        op = replace(op, after=page.next)

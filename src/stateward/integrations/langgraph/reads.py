@@ -320,20 +320,21 @@ def pending_writes(
     record: CheckpointRecord, documents: Sequence[tuple[str, Value]], serde: SerializerProtocol
 ) -> list[tuple[str, str, Any]]:
     """Return writes in the order of their super-step; the first of a task and number counts."""
-    writes = {
-        (write.path, write.task, write.number): (
-            write.task,
-            write.channel,
-            from_json(copied(write.value), serde),
-        )
+    stored = [
+        (write.path, write.task, write.number, write.channel, write.value)
         for write in record.writes
-    }
+    ]
     for name, value in documents:
         write = decode(value.json)
-        at = (write["path"], write["task"], names.index_of(name))
-        if at not in writes:
-            writes[at] = (write["task"], write["channel"], from_json(write["value"], serde))
-    return [writes[at] for at in sorted(writes)]
+        number = names.index_of(name)
+        stored.append((write["path"], write["task"], number, write["channel"], write["value"]))
+    firsts: dict[tuple[str, int], tuple[str, str, int, str, Any]] = {}
+    for each in stored:  # a task that is run again, even by another path, has written already
+        firsts.setdefault((each[1], each[2]), each)
+    return [
+        (task, channel, from_json(copied(value), serde))
+        for _, task, _, channel, value in sorted(firsts.values(), key=lambda each: each[:3])
+    ]
 
 
 def _tuple(

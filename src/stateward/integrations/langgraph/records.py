@@ -303,11 +303,11 @@ def on_segment(
     """Return a segment with another checkpoint; `admitted`: the thread has its template."""
     use = record.template_use()
     segment = segment.with_checkpoint(record.id, record.parent, use, admitted(use))
-    tasks: dict[tuple[str, str], dict[int, tuple[str, Any]]] = {}
+    tasks: dict[str, tuple[str, dict[int, tuple[str, Any]]]] = {}
     for write in record.writes:  # the first write of each number stays
-        of_task = tasks.setdefault((write.task, write.path), {})
+        _, of_task = tasks.setdefault(write.task, (write.path, {}))
         of_task.setdefault(write.number, (write.channel, write.value))
-    for (task, path), writes in tasks.items():
+    for task, (path, writes) in tasks.items():
         use = use_of_writes(path, writes.values())
         segment = segment.with_writes(record.id, task, use, admitted(use))
     return segment

@@ -234,10 +234,11 @@ class StatewardSaver(OnBridge, BaseCheckpointSaver[str]):
         return task_writes.output_of(self._writer, thread, id, writes, task, path, self.serde)
 
     def _delete_thread(self, thread_id: str) -> Plan[None]:
-        """Remove a thread with everything in it."""
+        """Remove a thread with everything in it, and its effects except unknown ones."""
         entity = self._entity(thread_id)
         (outcome,) = yield (Commit(entity, self._bridge.world.new_id(), (Drop(),)),)
         stored(outcome, entity)
+        yield from maintenance.drop_effects(entity, self._bridge.world)
 
     delete_thread, adelete_thread = in_both_colours(_delete_thread)
 

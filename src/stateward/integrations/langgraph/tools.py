@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar, Unpack
 
 from langchain_core.messages import ToolMessage, message_to_dict, messages_from_dict
 from langchain_core.tools import BaseTool
+from langgraph.errors import GraphBubbleUp
 
 from stateward.codec import encode
-from stateward.errors import InvalidInput
+from stateward.errors import EffectUnknown, InvalidInput
 from stateward.integrations.adapter import AnyStore
 from stateward.integrations.bridge import Bridge
 from stateward.integrations.kept.langgraph_names import KIND
@@ -27,7 +30,7 @@ def effect_tool(
     `ToolNode([effect_tool(saver, charge)])`. The thread is the graph's `thread_id`, the call the
     id of the tool call, or what `key` makes of its arguments. An exception of the tool is recorded,
     and raised again by further calls. What it returns must be JSON, or a message whose parts are.
-    `EffectUnknown` ends the run: a person is to decide.
+    `EffectUnknown` ends the run, also with `handle_tool_errors`: a person is to decide.
     """
     bridge = store._bridge if isinstance(store, StatewardSaver) else Bridge(store)
     acts = ToolEffects(tool.name, **options)
@@ -50,7 +53,8 @@ class _ToolOnce:
             return _record(super(_ToolOnce, self).run(tool_input, *args, **options))  # type: ignore[misc]
 
         whose = bridge.blocking_handle(_thread(bridge, config))
-        record = acts.carry_out_here(whose, tool_call_id, act, _arguments(tool_input))
+        with _let_through():
+            record = acts.carry_out_here(whose, tool_call_id, act, _arguments(tool_input))
         return _output(record, tool_call_id, acts.name)
 
     async def arun(
@@ -63,8 +67,21 @@ class _ToolOnce:
             return _record(await super(_ToolOnce, self).arun(tool_input, *args, **options))  # type: ignore[misc]
 
         whose = bridge.handle(_thread(bridge, config))
-        record = await acts.carry_out(whose, tool_call_id, act, _arguments(tool_input))
+        with _let_through():
+            record = await acts.carry_out(whose, tool_call_id, act, _arguments(tool_input))
         return _output(record, tool_call_id, acts.name)
+
+
+class GraphEffectUnknown(EffectUnknown, GraphBubbleUp):
+    """`EffectUnknown` that ends a run of a graph: `ToolNode` reports it to no model."""
+
+
+@contextmanager
+def _let_through() -> Iterator[None]:
+    try:
+        yield
+    except EffectUnknown as error:
+        raise GraphEffectUnknown(str(error), effect=error.effect, key=error.key) from error
 
 
 def _thread(bridge: Bridge, config: Any) -> Entity:

@@ -50,6 +50,7 @@ from stateward.ops import (
 )
 from stateward.owner import UNSAID, Unsaid
 from stateward.state.edits import EDITS
+from stateward.state.effects import drop_effects
 from stateward.state.forks import RETAIN
 from stateward.state.refusals import stored
 from stateward.state.shared_message import FORKED_FROM
@@ -146,6 +147,8 @@ class StatewardConversationStore(OnAnyStore, ConversationStore):
         fetched = await self._fetch(conversation_id)
         self._checked(conversation_id, fetched, expected_revision)
         await self._commit(conversation_id, None, [Drop()], fetched)
+        handle = self._thread(conversation_id).handle
+        await drop_effects(handle.scope, handle.entity)
 
     async def _fetch(self, id: str, *, whole: bool = False) -> Fetched:
         """Fetch a conversation's head, newest message and documents."""

@@ -12,6 +12,7 @@ from stateward import sync
 from stateward.codec import Retention, check_commit, decode
 from stateward.errors import StateConflictError, StatewardError, StoreUnavailable
 from stateward.integrations.adapter import OnBlockingStore
+from stateward.integrations.kept.statuses import NO_SESSION, is_session_of, joined, status_to_join
 from stateward.integrations.kept.strands import SESSION, STATUS
 from stateward.integrations.strands.messages import (
     agent_of,
@@ -40,11 +41,11 @@ from stateward.ops import (
 from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.state.refusals import refuse, stored
+from stateward.sync.state.effects import drop_effects
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.threads import Thread
 
-OPEN = StatusIn((STATUS,))
-NO_SESSION = StatusIn(("",))
+OPEN = is_session_of(STATUS)
 PAGE = 200  # messages that are read together
 
 
@@ -99,10 +100,16 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
         The messages of that thread are the beginning of the conversation.
         """
         put = Put(SESSION, plain_json(session.to_dict()))
-        (status,) = OPEN.statuses
-        outcome = self._commit(session.session_id, (put, SetHead(status=status)), (NO_SESSION,))
-        if isinstance(outcome, Conflict):
-            raise SessionException(f"Session {session.session_id} already exists")
+        status = NO_SESSION
+        while True:
+            writes = (put, SetHead(status=joined(status, STATUS)))
+            outcome = self._commit(session.session_id, writes, (StatusIn((status,)),))
+            if not isinstance(outcome, Conflict):
+                break
+            now = status_to_join(outcome, STATUS)
+            if now is None:
+                raise SessionException(f"Session {session.session_id} already exists")
+            status = now
         stored(outcome, self._handle(session.session_id).entity)
         return session
 
@@ -113,7 +120,9 @@ class StatewardSessionRepository(OnBlockingStore, SessionRepository):
 
     def delete_session(self, session_id: str, **kwargs: Any) -> None:
         """Remove a session with its agents and messages; one that does not exist raises."""
-        stored(self._commit(session_id, (Drop(),)), self._handle(session_id).entity)
+        handle = self._handle(session_id)
+        stored(self._commit(session_id, (Drop(),)), handle.entity)
+        drop_effects(handle.scope, handle.entity)
         for memory in (self._read, self._documents):
             for key in [key for key in memory if key[0] == session_id]:
                 del memory[key]

@@ -10,11 +10,14 @@ from heapq import merge
 
 from stateward.layers.outage.neighbours import NearRecord, Neighbours
 from stateward.layers.outage.spill import (
+    REFUSED,
+    REFUSED_SECONDS,
     SUFFIX,
     Spill,
     SpillFile,
     SpillRecord,
     abandoned,
+    count_refused,
     digest,
     done_line,
     line_of,
@@ -59,6 +62,7 @@ class Backlog:
             self._spill.path if self._enabled else None, self._mark, world.new_id
         )
         self.bytes = 0
+        self.refused = 0  # turns that were set aside, by whichever process
         self.problem: str | None = None  # why nothing can be written to the directory
 
     @property
@@ -176,14 +180,17 @@ class Backlog:
         file.write(data)
         self._note(file, batch)
 
-    def _begin_anew(self, old: SpillFile | None) -> SpillFile:
-        """A new file, with what is still needed of the old one."""
+    def _create(self, suffix: str) -> SpillFile:
         assert self._spill.path is not None
         self._writer = self._writer or self._world.new_id().strip("-")
         self._files += 1
-        name = f"{self._mark}-{self._writer}-{self._files:06}{SUFFIX}"
+        name = f"{self._mark}-{self._writer}-{self._files:06}{suffix}"
         header = {"store": self._place, "namespace": self._namespace}
-        file = SpillFile.create(self._spill.path, name, header)
+        return SpillFile.create(self._spill.path, name, header)
+
+    def _begin_anew(self, old: SpillFile | None) -> SpillFile:
+        """A new file, with what is still needed of the old one."""
+        file = self._create(SUFFIX)
         with self._lock:
             needed = [
                 record
@@ -238,6 +245,24 @@ class Backlog:
             self._own = None
         file.remove()
 
+    def set_aside(self, record: SpillRecord) -> str:
+        """Keep a turn that the store refuses in a file that no process replays. Blocks.
+
+        Returns its path; "": the record is a neighbour's. Raises `OSError`: then it still waits.
+        """
+        with self._disk:
+            if record.op not in self._sizes:
+                return ""
+            file = self._create(REFUSED)
+            try:
+                file.write(line_of(record))
+            except OSError:
+                file.remove()
+                raise
+            file.close()
+            self.refused += 1
+            return file.path
+
     def adopt(self) -> int:
         """Take over the files of processes that have ended; how many records. Blocks."""
         if not self.has_files or self.bytes >= self._spill.max_bytes:
@@ -251,6 +276,8 @@ class Backlog:
                     adoption = SpillFile.adopt(path)
                     if adoption is not None:
                         adopted += self._take_over(*adoption)
+                before = self._world.now() - REFUSED_SECONDS
+                self.refused = count_refused(self._spill.path, self._mark, before)
             except OSError as error:
                 self._cannot(error)
             self._look()

@@ -5,14 +5,15 @@ append first brings earlier turns to the store, whichever process spilled them: 
 a turn by its op, and stores it once. No process waits for another, and only its owner writes to a
 file.
 
-All processes of a folder map the same few bytes, the stamp, which changes after every change of a
-file. While the stamp is unchanged, no file has to be read: that costs a look at memory.
+All processes of a folder read the same few bytes, the stamp, which changes after every change of a
+file. While the stamp is unchanged, no other file has to be read: that costs one system call. It is
+not mapped into memory: a read of what was cut off meanwhile would end the process.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -70,6 +71,27 @@ class NearFile:
                 del self.waiting[record.entity]
 
 
+class StampFile:
+    """The open file with the stamp, closed when it is no longer referred to."""
+
+    def __init__(self, descriptor: int, identity: tuple[int, int]) -> None:
+        self.identity = identity  # device and inode
+        self._descriptor = os.dup(descriptor)
+
+    def read(self) -> bytes:
+        """Return the stamp; less of it if the file was cut off."""
+        try:
+            if sys.platform != "win32":
+                return os.pread(self._descriptor, 2 * HALF, 0)
+            os.lseek(self._descriptor, 0, os.SEEK_SET)  # a wrong answer costs one look at the files
+            return os.read(self._descriptor, 2 * HALF)
+        except OSError:
+            return b""
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+
 class Neighbours:
     """The other processes' files of one store. Any thread may call; what blocks, one at a time."""
 
@@ -79,11 +101,15 @@ class Neighbours:
         self._new_id = new_id
         self._lock = threading.Lock()  # over what is in memory; held for moments
         self._files: dict[str, NearFile] = {}
-        self._mapped: tuple[int, int] | None = None  # which file
+        self._stamp: StampFile | None = None
         self._times: dict[str, float] = {}  # by op, of what was ever kept as far as we saw
-        self.stamp: bytes | memoryview = b""
         self.seen: bytes | None = b"" if folder is None else None  # the stamp of the last look
         self.count = 0  # of turns that wait elsewhere
+
+    @property
+    def stamp(self) -> bytes:
+        """The stamp as it is now; empty if there is none."""
+        return b"" if self._stamp is None else self._stamp.read()
 
     def head(self, entity: Entity) -> NearRecord | None:
         """Return the first accepted turn of all that wait elsewhere."""
@@ -142,16 +168,16 @@ class Neighbours:
         for _ in range(LOOKS):
             try:
                 self._attach()
-                before = bytes(self.stamp)
+                before = self.stamp
                 whole = self._read_files(list(ours))
-            except (OSError, ValueError):  # no such memory here: everybody for themselves
-                before, whole = bytes(self.stamp), True
+            except OSError:  # no such file here: every process for itself
+                before, whole = self.stamp, True
             self.seen = before
             if whole and self.stamp == before:
                 return
 
     def _attach(self, *, change: bool = False) -> None:
-        """Map the stamp, though its file may have been removed; and change it."""
+        """Open the stamp, though its file may have been removed; and change it."""
         assert self._folder is not None
         private_folder(self._folder)
         account = getattr(os, "geteuid", int)()
@@ -160,13 +186,12 @@ class Neighbours:
         try:
             status = os.fstat(descriptor)
             if not is_private(status):
-                return  # who else may write it may also cut it off, and reading it would kill us
+                return  # other accounts could hide every change
             if status.st_size < 2 * HALF:
                 os.write(descriptor, self._draw() + self._draw())
-            if self._mapped != (status.st_dev, status.st_ino):
-                mapped = mmap.mmap(descriptor, 2 * HALF, access=mmap.ACCESS_READ)
-                self.stamp = memoryview(mapped)
-                self._mapped = (status.st_dev, status.st_ino)
+            identity = status.st_dev, status.st_ino
+            if self._stamp is None or self._stamp.identity != identity:
+                self._stamp = StampFile(descriptor, identity)
             if change:
                 self._change(descriptor)
         finally:
@@ -182,7 +207,7 @@ class Neighbours:
             os.lseek(descriptor, HALF, os.SEEK_SET)
             os.write(descriptor, value)
             return
-        is_known = self.seen is not None and self.seen[:HALF] == bytes(self.stamp[:HALF])
+        is_known = self.seen is not None and self.seen[:HALF] == self.stamp[:HALF]
         os.lseek(descriptor, 0, os.SEEK_SET)
         os.write(descriptor, value)
         if is_known and self.seen is not None:

@@ -16,6 +16,7 @@ import stat
 import sys
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from zlib import crc32
 
@@ -31,6 +32,8 @@ logger = logging.getLogger("stateward.spill")
 
 FORMAT = 1
 SUFFIX = ".spill"
+REFUSED = ".refused"  # of a file with a turn that the store refuses; renamed, it is replayed
+REFUSED_SECONDS = 7 * GRACE  # then it is removed
 ENV = "STATEWARD_SPILL"
 NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 
@@ -110,6 +113,7 @@ class SpillRecord(Struct, frozen=True, array_like=True):
     correlation: str | None = None
     takes_first: bool = False
     note: str | None = None
+    undropped: float | None = None  # not stored if its thread was dropped since, by that clock
 
 
 _encoder = msgspec.json.Encoder()
@@ -305,7 +309,7 @@ def is_private(status: os.stat_result) -> bool:
     return is_own and not status.st_mode & others
 
 
-def abandoned(directory: str, mark: str, but: Sequence[str]) -> Iterator[str]:
+def abandoned(directory: str, mark: str, but: Sequence[str], suffix: str = SUFFIX) -> Iterator[str]:
     """Yield the paths of this store's files, except these; a lock tells if a file has an owner."""
     try:
         names = sorted(os.listdir(directory))
@@ -313,8 +317,20 @@ def abandoned(directory: str, mark: str, but: Sequence[str]) -> Iterator[str]:
         return
     for name in names:
         path = os.path.join(directory, name)
-        if name.startswith(mark) and name.endswith(SUFFIX) and path not in but:
+        if name.startswith(mark) and name.endswith(suffix) and path not in but:
             yield path
+
+
+def count_refused(directory: str, mark: str, before: float) -> int:
+    """Return how many turns of this store were set aside; remove those set aside before then."""
+    count = 0
+    for path in list(abandoned(directory, mark, (), REFUSED)):
+        with suppress(FileNotFoundError):
+            if os.stat(path).st_mtime < before:
+                os.unlink(path)
+            else:
+                count += 1
+    return count
 
 
 def stores_in(directory: str) -> list[str]:

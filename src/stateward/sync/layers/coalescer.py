@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 
 from stateward.engine import SyncEngine
-from stateward.errors import StoreUnavailable
+from stateward.errors import InvalidInput, StoreUnavailable
 from stateward.layers.lane_sync import Lane
 from stateward.layers.queue import after_writes
 from stateward.observe.recorder import Recorder
@@ -55,7 +55,7 @@ class Coalescer:
         written = iter(self._writes.execute(writes, deadline))
         try:
             read = iter(self._reads.execute(reads, deadline))
-        except StoreUnavailable as error:
+        except (StoreUnavailable, InvalidInput) as error:
             raise after_writes(error) from error
         return [next(read if type(op) in READS else written) for op in ops]
 

@@ -7,6 +7,9 @@ import threading
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from stateward.errors import StoreUnavailable
+from stateward.world import start, went_wrong
+
 T = TypeVar("T")
 
 
@@ -23,7 +26,11 @@ class Background:
         thread = threading.Thread(target=self._run, args=(work, name))
         thread.daemon = True
         self._unawaited[name] = thread
-        thread.start()
+        try:
+            start(thread)
+        except StoreUnavailable as error:
+            del self._unawaited[name]
+            went_wrong(str(name), error)
 
     def _run(self, work: Callable[[], Any], name: Any) -> None:
         try:

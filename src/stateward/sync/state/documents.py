@@ -9,14 +9,15 @@ from typing import Any, Generic, Literal, cast
 
 from msgspec.structs import replace
 
-from stateward.codec import MOST, Json, check_count, check_time, to_json, to_type
+from stateward.codec import MOST, Json, check_count, check_time, to_type
 from stateward.errors import InvalidInput
 from stateward.ops import NotDroppedSince
 from stateward.records import Document, DocumentVersion, T
-from stateward.state.merge_patch import merge_patch, with_unknown
+from stateward.state.merge_patch import merge_patch
 from stateward.state.past import Past, PastState, check_version
 from stateward.state.refusals import stored
 from stateward.state.stored_document import document, document_at
+from stateward.state.typed_value import dumped, to_json, updated
 from stateward.sync.state.calls import awaited
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.json_document import JsonDocument, Merge, Update, check_patch
@@ -89,6 +90,8 @@ class DocumentHandle(JsonDocument, Generic[T]):
             restored = past.previous()
         else:
             past, restored = self._past_state(at, to)
+        if restored.json is None and past.value is None:
+            return self._typed(Document({}))  # missing then as now, perhaps because it was erased
         op = self._scope.world.new_op()
         base = document_at(self._name, past.value)
         # Values of an earlier life were erased, and must not come back.
@@ -206,34 +209,40 @@ class DocumentHandle(JsonDocument, Generic[T]):
 
     def _of_type(self, value: Json) -> T:
         assert self._type is not None
-        return to_type(value, self._type, f"the document {self._name!r}")
+        return to_type(value, self._type, self._what)
 
     def _plain(self, value: T) -> Json:
         if self._type is None:
             return cast("Json", value)
-        return to_json(value, self._type, f"the document {self._name!r}")
+        return to_json(value, self._type, self._what)
+
+    @property
+    def _what(self) -> str:
+        return f"the document {self._name!r}"
 
     def _plain_change(self, change: Callable[[T], Any]) -> Callable[[Json], Any]:
         """Return the change as one of the JSON object; fields the type does not have are kept."""
-        if self._type is None:
+        type, what = self._type, self._what
+        if type is None:
             return cast("Callable[[Json], Any]", change)
 
         def changed(value: Json) -> Json:
             typed = self._of_type(value)
-            plain = self._plain(typed)
+            plain = dumped(typed, type, what)
             result = awaited(change(typed))
-            return with_unknown(value, plain, self._plain(typed if result is None else result))
+            return updated(value, plain, typed if result is None else result, type, what)
 
         return changed
 
     def _plain_merge(self, merge: Merge[T]) -> Merge[Json]:
-        if self._type is None:
+        type, what = self._type, self._what
+        if type is None:
             return cast("Merge[Json]", merge)
 
         def merged(base: Json, mine: Json, theirs: Json) -> Json:
             typed = self._of_type(theirs)
-            plain = self._plain(typed)
+            plain = dumped(typed, type, what)
             new = merge(self._of_type(base), self._of_type(mine), typed)
-            return with_unknown(theirs, plain, self._plain(new))
+            return updated(theirs, plain, new, type, what)
 
         return merged

@@ -11,10 +11,12 @@ from msgspec.structs import replace
 
 from stateward.codec import check_count, check_id, encode, encode_value, listing_mark
 from stateward.errors import InvalidInput, Permanent, StateConflictError
-from stateward.kinds import EFFECT, THREAD, effect_parts, effects_of
+from stateward.kinds import EFFECT, THREAD, effect_of, effect_parts, effects_of
 from stateward.observe.counters import count_effect
 from stateward.ops import (
+    Check,
     Commit,
+    CommitsAt,
     Conflict,
     Drop,
     Entity,
@@ -29,11 +31,13 @@ from stateward.ops import (
 )
 from stateward.records import EffectInfo
 from stateward.state.effect_record import (
+    DECIDED,
     DONE,
     ERROR,
     FAILED,
     INTENDED,
     NOT_BEGUN,
+    ORPHANED,
     READING,
     RESULT,
     UNKNOWN,
@@ -48,6 +52,13 @@ from stateward.sync.state.scope import Scope
 
 logger = logging.getLogger("stateward.effects")
 
+ENDED = StatusIn((DONE, FAILED))
+# The second try is for an effect that ended before it could be marked.
+DROPPING: tuple[tuple[Write, Check], ...] = (
+    (Drop(), ENDED),
+    (Put(ORPHANED, "{}"), StatusIn((INTENDED,))),
+    (Drop(), ENDED),
+)
 STATUSES = (INTENDED, DONE, FAILED, UNKNOWN)
 
 Decision = Literal["done", "failed", "not done"]
@@ -97,7 +108,8 @@ class Effect:
         carrying it out, and `StateConflictError` if it is done.
         """
         entity = self._handle.entity
-        writes = (*self._decision(decision, result, error), *decided_by(by))
+        retain = self._owners_retention()
+        writes = (*self._decision(decision, result, error, retain), *decided_by(by))
         still = StatusIn((INTENDED, UNKNOWN, FAILED))
         outcome = self._handle.commit(writes, (Unheld(), still), reading=READING)
         if isinstance(outcome, Conflict):
@@ -117,12 +129,22 @@ class Effect:
             raise InvalidInput(f"the effect {self.id!r} has been removed")
         return info
 
-    def _decision(self, decision: str, result: Any, error: str) -> tuple[Write, ...]:
+    def _owners_retention(self) -> float | None:
+        """Return how long its thread, workflow or task is kept; the default if that is gone."""
+        entity = self._handle.entity
+        kind, of, _ = effect_parts(entity.id) or ("", "", "")
+        owner = Handle(self._handle.scope, entity._replace(kind=kind, id=of))
+        head = owner.fetch().head
+        return head.retain if head.exists else self._retain
+
+    def _decision(
+        self, decision: str, result: Any, error: str, retain: float | None
+    ) -> tuple[Write, ...]:
         scope = self._handle.scope
         if decision == "not done":
             return (NOT_BEGUN,)
         status = DONE if decision == "done" else FAILED
-        end = SetHead(status=status, due=0, retain=self._retain or 0)
+        end = SetHead(status=status, due=0, retain=retain or 0)
         if decision == "done":
             encode_value(result, "the result", scope.limits)  # or raises
             return end, Put(RESULT, result_text("", result, scope.redact, scope.limits))
@@ -188,8 +210,46 @@ def _listed(scope: Scope, op: List, status: str | None) -> Iterator[EffectInfo]:
 
 def give_effects(scope: Scope, whose: Entity, user: str) -> None:
     """Give the effects of a conversation that had no user to the user it has now."""
-    op = List(scope.namespace, EFFECT, owner="", prefix=effects_of(whose))
+    _change_each(scope, whose, SetHead(owner=user), owner="")
+
+
+def keep_effects(scope: Scope, whose: Entity, retain: float | None) -> None:
+    """Keep effects whose end is recorded for so many seconds from now; None or 0: for ever."""
+    _change_each(scope, whose, SetHead(retain=retain or 0.0), ENDED)
+
+
+def drop_effects(scope: Scope, whose: Entity) -> None:
+    """Remove the effects of what is deleted, except unknown ones: a person has to decide those.
+
+    An effect whose tool is acting is marked, so that its end leaves nothing.
+    """
+    for page in scope.pages(List(scope.namespace, EFFECT, prefix=effects_of(whose))):
+        effects = [effect.entity for effect in page.entities]
+        for write, check in DROPPING:
+            commits = [Commit(each, scope.world.new_op(), (write,), (check,)) for each in effects]
+            outcomes = scope.execute(commits) if commits else ()
+            left = zip(effects, outcomes, strict=True)
+            effects = [effect for effect, outcome in left if isinstance(outcome, Conflict)]
+
+
+def retry_effect(whose: Handle, call: str) -> None:
+    """Let the next call carry out a failed effect, unless a person has decided that it failed."""
+    if not call.startswith("effect "):
+        return
+    effect = Handle(whose.scope, effect_of(whose.entity, call), whose.owner)
+    fetched = effect.fetch(documents=(ERROR, DECIDED))
+    error, decided = fetched.documents.get(ERROR), fetched.documents.get(DECIDED)
+    by_person = decided is not None and error is not None and decided.stamp == error.stamp
+    if fetched.head.status == FAILED and not by_person:  # a person's decision puts both
+        effect.commit_if((Unheld(), CommitsAt(fetched.head.commits)), NOT_BEGUN)
+
+
+def _change_each(
+    scope: Scope, whose: Entity, write: Write, *checks: Check, owner: str | None = None
+) -> None:
+    op = List(scope.namespace, EFFECT, owner=owner, prefix=effects_of(whose))
     for page in scope.pages(op):
-        for effect in page.entities:
-            give = Commit(effect.entity, scope.world.new_op(), (SetHead(owner=user),), (), owner="")
-            scope.execute((give,))
+        new_op = scope.world.new_op
+        each = [Commit(e.entity, new_op(), (write,), checks, owner) for e in page.entities]
+        if each:
+            scope.execute(each)

@@ -9,18 +9,21 @@ so forbids the copy; one that comes before the intent leaves no origin to read.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 from msgspec.structs import replace
 
 from stateward.codec import decode, encode, encode_messages
 from stateward.context.window import Bounds
-from stateward.errors import InvalidInput
+from stateward.errors import InvalidInput, NotYoursError, StoreUnavailable
 from stateward.kinds import FORK, THREAD
 from stateward.ops import (
     Absent,
     Append,
     Check,
     CommitsAt,
+    Delete,
+    Drop,
     Fetch,
     Fetched,
     Head,
@@ -33,8 +36,10 @@ from stateward.ops import (
 )
 from stateward.records import Branch, Cursor, Origin, moment
 from stateward.state.about import VARS
-from stateward.state.refusals import stored
+from stateward.state.conversation_life import Life
+from stateward.state.refusals import deleted, stored
 from stateward.state.shared_message import FORKED_FROM, number_spans
+from stateward.state.stored_document import document_at
 from stateward.state.window_request import WindowRequest
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.windows import read_window
@@ -46,12 +51,34 @@ RETAIN = 60.0  # seconds after which an intent expires; an erasure also finds ex
 def fork(handle: Handle, to: str, at: Cursor | None) -> str | None:
     """Create the thread `to` for the owner of this one; return the owner."""
     entity = handle.scope.entity(THREAD, to)  # checks the id before anything is noted
-    owner = _noted(handle, to).owner or handle.owner
-    origin = replace(handle, owner=owner)
-    copy = replace(origin, entity=entity)
-    permitted = declare_fork(origin, to)
-    stored(copy.commit(_beginning(origin, at), permitted), copy.entity)
-    return owner
+    while True:
+        before = _noted(handle, to)
+        origin = replace(handle, owner=before.owner or handle.owner)
+        copy = replace(origin, entity=entity)
+        permitted = declare_fork(origin, to)
+        begun = stored(copy.commit(_beginning(origin, at), permitted), entity)
+        now = origin.fetch().head
+        life = Life.of(before, 0.0)
+        if not life.is_over(now) and now.label == before.label:
+            return origin.owner
+        # What was removed from the origin while it was read must not live on in the copy.
+        copy.commit((Drop(),), (LogAt(begun.version, begun.stamp or None),))
+        if life.is_over(now):
+            raise deleted(handle.entity)
+
+
+def forget_branch(fork: Handle, forked_from: Value, at: float) -> None:
+    """Remove the origin's note of a fork that was deleted at this time, unless it is a newer one's.
+
+    If that fails, the note stays: a listing leaves it out, because the fork does not exist.
+    """
+    origin = fork.entity._replace(id=decode(forked_from.json)["thread"])
+    handle = replace(fork, entity=origin)
+    name = BRANCH + fork.entity.id
+    with suppress(NotYoursError, StoreUnavailable):
+        note = handle.fetch(documents=(name,)).documents.get(name)
+        if note is not None and note.updated <= at:
+            handle.commit((Delete(name),), (document_at(name, note),))
 
 
 def declare_fork(origin: Handle, to: str) -> tuple[Check, ...]:
@@ -68,7 +95,9 @@ def _noted(handle: Handle, to: str) -> Head:
     while True:
         head = handle.fetch().head
         if not head.exists:
-            raise _missing(handle)
+            raise InvalidInput(
+                f"the thread {handle.entity.id!r} does not exist; there is nothing to fork"
+            )
         as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))
         if handle.commit_if(as_seen, Put(BRANCH + to, "{}")):
             return head
@@ -107,7 +136,7 @@ def _beginning(origin: Handle, at: Cursor | None) -> tuple[Write, ...]:
     everything = WindowRequest(origin.entity, origin.owner, Bounds(), upto=at, entries=True)
     window = read_window(origin.scope, everything)
     if not window.exists:
-        raise _missing(origin)
+        raise deleted(origin.entity)  # since it was noted
     version = window.version if at is None else at.version
     named = {"thread": origin.entity.id, "version": version}
     if window.entries:
@@ -120,7 +149,3 @@ def _beginning(origin: Handle, at: Cursor | None) -> tuple[Write, ...]:
     if window.messages:
         writes.append(Append(encode_messages(window.messages, origin.scope.limits)))
     return tuple(writes)
-
-
-def _missing(origin: Handle) -> InvalidInput:
-    return InvalidInput(f"the thread {origin.entity.id!r} does not exist; there is nothing to fork")

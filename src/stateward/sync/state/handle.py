@@ -11,7 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.codec import as_message, encode_messages
-from stateward.kinds import THREAD, erasure_of
+from stateward.errors import StoreUnavailable
+from stateward.kinds import ERASED, THREAD, erasure_of
 from stateward.layers.outage.answers import Suppressed
 from stateward.layers.redelivery import duplicate_of, log_of
 from stateward.observe.counters import count_context_break
@@ -20,23 +21,30 @@ from stateward.ops import (
     Applied,
     Check,
     Commit,
+    CommitsAt,
     Conflict,
     Delete,
     DocumentAt,
     Drop,
     Duplicate,
     Entity,
+    Fenced,
     Fetch,
     Fetched,
+    Head,
+    Held,
     KeyReused,
     Log,
+    LogAt,
     Outcome,
     Replace,
     SetHead,
     Write,
 )
+from stateward.state.conversation_life import Life
+from stateward.state.edits import EDITS, edited
 from stateward.state.receipts import note_of
-from stateward.state.refusals import refuse, stored
+from stateward.state.refusals import deleted, refuse, stored
 from stateward.sync.state.scope import Scope
 
 PINNED = "pinned"  # the document of a thread that is kept regardless of `retain`
@@ -137,6 +145,7 @@ class Handle(Struct, frozen=True):
         keep: bool,
         takes_first: bool = False,
         saw: Any = None,
+        life: Life | None = None,
     ) -> Outcome | Suppressed:
         """Append messages: redact, encode and commit them, then notify the listener.
 
@@ -144,32 +153,97 @@ class Handle(Struct, frozen=True):
         permits, whatever the checks: then the outcome is `Spilled`, or `Dropped`. A caller with
         `takes_first` accepts what was stored first under the key, has redacted its messages itself,
         and gets `KeyReused` unchanged. `saw` is its context, whose receipt is stored with them.
+        Messages that were begun in another `life` of the conversation, by default that of `saw`,
+        are refused with `ConversationDeletedError`.
         """
         if self.sets_retain:
             sets, checked = (*writes, self.retention), (*checks, UNPINNED)
             plain = replace(self, sets_retain=False)
             outcome = plain.append(
-                messages, key, checked, sets, keep=keep, takes_first=takes_first, saw=saw
+                messages, key, checked, sets, keep=keep, takes_first=takes_first, saw=saw, life=life
             )
             if type(outcome) is not Conflict or outcome.failed != UNPINNED:
                 return outcome
+            life = life or self.life(outcome.head)
         scope = self.scope
         if scope.redact is not None and not takes_first:
             messages = self.redacted(messages)
-        note = None if saw is None else note_of(saw, self.entity, self.owner)
+        note = None
+        if saw is not None:
+            note, seen_in = note_of(saw, self.entity, self.owner)
+            life = life or seen_in
         added = Append(encode_messages(messages, scope.limits), key, takes_first, note)
+        if life is not None:
+            checks = (life.check, *checks)
         commit = Commit(
             self.entity, scope.world.new_op(), (added, *writes), checks, self.owner, self.retain
         )
         outcome = (scope.append if keep else scope.execute)((commit,))[0]
         if key is not None and type(outcome) is KeyReused and not takes_first:
             outcome = self.same_messages(outcome, added)
+        if life is not None and (type(outcome) is not Applied or life.existed <= outcome.created):
+            self.check_life(life, outcome, len(added.bodies))
         if scope.listener is not None:
             if type(outcome) is Applied:
                 self.tell(messages, outcome.version)
             elif type(outcome) is Duplicate and outcome.own:
                 self.tell(messages, outcome.first.version)
         return outcome
+
+    def life(self, head: Head) -> Life | None:
+        """Return the life of a conversation that was just read; None for any other entity."""
+        if self.entity.kind != THREAD:
+            return None
+        return Life.of(head, self.scope.world.monotonic())
+
+    def check_life(self, life: Life, outcome: Outcome | Suppressed, messages: int = 0) -> None:
+        """Raise `ConversationDeletedError` if the conversation's life is over.
+
+        A commit of so many messages that has begun a new life, because the old one expired, is
+        taken back; so is one of a user who was erased before there was a conversation.
+        """
+        if isinstance(outcome, Conflict | Fenced | Held) and life.is_over(outcome.head):
+            raise deleted(self.entity)
+        if type(outcome) is Duplicate and outcome.own:
+            outcome = outcome.first
+        if type(outcome) is not Applied or life.existed > outcome.created:
+            return
+        if not life.existed and not self._was_erased(life, outcome.at):
+            return
+        unchanged = (LogAt(outcome.version, outcome.stamp or None),)
+        if not outcome.created or not self.commit_if(unchanged, Drop()):
+            self._remove(outcome, messages)
+        raise deleted(self.entity)
+
+    def _remove(self, appended: Applied, messages: int) -> None:
+        """Remove messages that were just appended, from a conversation others write to as well."""
+        own: dict[int, str | None] = dict.fromkeys(
+            range(appended.version - messages + 1, appended.version + 1)
+        )
+        while own:
+            fetched = self.fetch(documents=(EDITS,))
+            head = fetched.head
+            noted = edited(fetched.documents.get(EDITS), head, own)
+            if not head.exists or head.dropped >= appended.at:
+                return
+            if self.commit_if((CommitsAt(head.commits),), Replace(own), noted):
+                return
+
+    def _was_erased(self, life: Life, at: float) -> bool:
+        """Return whether the user was erased after the read, given the engine's time of a commit.
+
+        In doubt, what was erased stays erased. If the store fails, what it stored is acknowledged.
+        """
+        scope = self.scope
+        if not self.owner:
+            return False
+        read = at - (scope.world.monotonic() - life.read)
+        try:
+            mark = Fetch(erasure_of(scope.namespace, self.owner), documents=(ERASED,))
+            erased = scope.fetch(mark).documents.get(ERASED)
+        except StoreUnavailable:
+            return False
+        return erased is not None and erased.updated >= read
 
     def same_messages(self, refused: KeyReused, append: Append) -> Outcome:
         """Return `Duplicate` if the key was used for equal messages with names in another order."""

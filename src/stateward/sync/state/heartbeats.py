@@ -67,7 +67,10 @@ class Heartbeats:
             self._ticker = None
         self._next = self._world.monotonic() + self._every
         if self._ticker is None:
-            self._ticker = self._world.ticker(self._tick, "stateward-heartbeat")
+            try:
+                self._ticker = self._world.ticker(self._tick, "stateward-heartbeat")
+            except StatewardError as error:  # a moment without threads
+                went_wrong("stateward-heartbeat", error)
 
     def _tick(self) -> float:
         wait = self._next - self._world.monotonic()

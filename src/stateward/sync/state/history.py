@@ -44,7 +44,9 @@ def _read(handle: Handle, name: str, enough: Callable[[Past], bool]) -> Past | N
     """Read the past once; None if its entity was erased and created again meanwhile."""
     scope = handle.scope
     fetched = handle.fetch(Log(last=FIRST, details=True), (name,))
-    past = Past(name, fetched.documents.get(name), fetched.head, scope.keep, scope.world.now())
+    head, value = fetched.head, fetched.documents.get(name)
+    plan = Plan.of(head)
+    past = Past(name, value, head, scope.keep, scope.world.now(), (plan.since, plan.most))
     while True:
         for entry in reversed(fetched.entries):
             past.take(read_record(entry))
@@ -131,7 +133,7 @@ def _prune(handle: Handle, keep: Keep, applied: Applied) -> None:
     head = fetched.head
     for record in _records(handle, fetched, bare=bare):
         pruning.take(record)
-    writes, checks, plan = pruning.writes(head, plan if bare else None)
+    writes, checks, plan = pruning.writes(head, plan, bare=bare)
     # An entity that was erased and created again has records of the same numbers.
     handle.commit(writes, (NotDroppedSince(applied.at), *checks))
     prunings.plan(entity, head.version, plan.version)

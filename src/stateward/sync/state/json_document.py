@@ -21,6 +21,7 @@ from stateward.ops import (
     DocumentAt,
     Fence,
     Fenced,
+    Head,
     Held,
     Lease,
     Outcome,
@@ -30,8 +31,10 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Document, T
+from stateward.state.conversation_life import Life
 from stateward.state.document_record import record_body
 from stateward.state.merge_patch import merge_patch
+from stateward.state.receipts import life_of
 from stateward.state.refusals import refuse, stored
 from stateward.state.stored_document import document, document_at
 from stateward.sync.state.calls import awaited
@@ -73,10 +76,10 @@ class JsonDocument:
         self._is_permanent = permanent  # its entity's lease and log have no other use
         self._remembers = permanent and self._scope.keep.versions > 0
 
-    def _read(self) -> tuple[Document, int]:
-        """Return the document, and the life of the entity it belongs to."""
+    def _read(self) -> tuple[Document, Head]:
+        """Return the document, and the head of the entity it belongs to."""
         fetched = self._handle.fetch(documents=(self._name,))
-        return document(fetched.documents.get(self._name)), fetched.head.life
+        return document(fetched.documents.get(self._name)), fetched.head
 
     def _encoded(self, value: Json) -> str:
         return encode_document(value, self._scope.limits)
@@ -120,19 +123,22 @@ class JsonDocument:
         if type(retries) is not int or not 0 <= retries <= MOST:
             raise InvalidInput(f"retries is a whole number of at least 0, not {shown(retries)}")
         check_span(update.within, "within")
-        base, life = self._read()
+        base, head = self._read()
+        life = self._handle.life(head)
         # Only a merge needs the value from before the change later.
         value = base.value if update.merge is None else deepcopy(base.value)
         mine = update.changed(value)
-        outcome = self._swap(base, mine, None)
+        outcome = self._swap(base, mine, None, life)
         if isinstance(outcome, Document):
             return outcome
         if update.conflict == "raise" and isinstance(outcome, Conflict):
             refuse(outcome, self._entity)
         with self._scope.queue(self._entity, self._name):
-            return self._retry(update, base, mine, life)
+            return self._retry(update, base, mine, head.life, life)
 
-    def _retry(self, update: Update, base: Document, mine: Json, life: int) -> Document:
+    def _retry(
+        self, update: Update, base: Document, mine: Json, number: int, life: Life | None
+    ) -> Document:
         """Retry an update until it succeeds; after many conflicts, take a turn all others wait for.
 
         Values that were read in an earlier life are not merged: they were deleted, or their user
@@ -148,13 +154,13 @@ class JsonDocument:
                 if turn is None and self._is_permanent and tries > UNTIL_TURN:
                     turn = self._take_turn(end)
                 self._scope.counters.update_retries += 1
-                theirs, life_now = self._read()
-                if update.merge is not None and (life_now == life or not base.exists):
+                theirs, head = self._read()
+                if update.merge is not None and (head.life == number or not base.exists):
                     mine = update.merge(deepcopy(base.value), mine, deepcopy(theirs.value))
                 else:
                     mine = update.changed(theirs.value)
-                base, life = theirs, life_now
-                outcome = self._swap(base, mine, turn)
+                base, number = theirs, head.life
+                outcome = self._swap(base, mine, turn, life)
                 if isinstance(outcome, Document):
                     turn = None  # released together with the write
                     return outcome
@@ -182,7 +188,7 @@ class JsonDocument:
         return lease
 
     def _swap(
-        self, base: Document, value: Json, turn: Lease | None
+        self, base: Document, value: Json, turn: Lease | None, life: Life | None
     ) -> Document | Conflict | Held | Fenced:
         """Put `value` if the document still is `base` and no other writer has the turn."""
         op = self._scope.world.new_op()
@@ -194,7 +200,11 @@ class JsonDocument:
             checks = (Fence(turn.token, turn.nonce), *checks)
         elif self._is_permanent:
             checks = (Unheld(), *checks)
+        if life is not None:
+            checks = (life.check, *checks)
         outcome = self._handle.commit(writes, checks, op=op)
+        if life is not None:
+            self._handle.check_life(life, outcome)
         if isinstance(outcome, Conflict | Held | Fenced):
             return outcome
         written = self._written(op, outcome, value)
@@ -226,12 +236,15 @@ def append_patching(
     name, changes = patch
     check_patch(changes)
     world, longest = handle.scope.world, FIRST_PAUSE
+    life = life_of(saw)
     while True:
-        before = handle.fetch(documents=(name,)).documents.get(name)
+        fetched = handle.fetch(documents=(name,))
+        before, life = fetched.documents.get(name), life or handle.life(fetched.head)
         value = merge_patch(document(before).value, changes)
         put = Put(name, encode_document(value, handle.scope.limits))
         at = document_at(name, before)
-        outcome = handle.append(messages, key, (*checks, at), (put,), keep=False, saw=saw)
+        guarded = (*checks, at)
+        outcome = handle.append(messages, key, guarded, (put,), keep=False, saw=saw, life=life)
         if not isinstance(outcome, Conflict) or outcome.failed != at:
             return outcome
         world.block(longest * world.random())

@@ -116,9 +116,11 @@ class Layered:
             spill_depth=sum(of.spill_depth for of in answers),
             spill_bytes=sum(of.spill_bytes for of in answers),
             spill_problem="; ".join(problems) or None,
+            spill_refused=sum(of.spill_refused for of in answers),
             alarms=tuple(dict.fromkeys(name for of in answers for name in of.alarms)),
+            answers=all(of.answers for of in answers),
         )
-        if failing:
+        if not outage.answers:
             return outage
         return _described(outage, summed(parts), max(of.latency or 0.0 for of in answers))
 
@@ -162,13 +164,16 @@ def _health(scope: Scope) -> Health:
         latency = world.monotonic() - start
         description = scope.stack.describe()
     except StatewardError as error:
-        return replace(_outage(scope.stack), ok=False, error=f"{type(error).__name__}: {error}")
+        reason = f"{type(error).__name__}: {error}"
+        return replace(_outage(scope.stack), ok=False, error=reason, answers=False)
     return _described(_outage(scope.stack), description, latency)
 
 
 def _described(health: Health, description: Description, latency: float) -> Health:
     shared = ("engine", "version", "schema", "durability", "bytes")
     fields = {name: getattr(description, name) for name in shared}
+    problem = description.problem
+    fields |= {"ok": health.ok and problem is None, "error": health.error or problem}
     return replace(health, latency=latency, **fields)
 
 
@@ -180,6 +185,7 @@ def _outage(stack: Stack) -> Health:
         spill_depth=stack.backlog.depth,
         spill_bytes=stack.backlog.bytes,
         spill_problem=stack.backlog.problem,
+        spill_refused=stack.backlog.refused,
         alarms=stack.alarms.raised,
     )
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 
-from stateward.errors import StatewardError, StoreUnavailable
+from stateward.errors import NotReplicated, StatewardError, StoreUnavailable
+from stateward.kinds import THREAD
 from stateward.layers.leases.renewal import Renewals
 from stateward.layers.queue import closed
 from stateward.ops import (
@@ -22,8 +23,11 @@ from stateward.ops import (
     Conflict,
     Duplicate,
     Entity,
+    Fetch,
+    Fetched,
     Held,
     Lease,
+    LogAt,
     Op,
     Outcome,
     Release,
@@ -40,6 +44,7 @@ logger = logging.getLogger("stateward.leases")
 
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
+AT_ONCE = 1e-6  # seconds of retention
 
 
 class Leases:
@@ -110,17 +115,23 @@ class Leases:
         *others: Op,
         undo: tuple[Write, ...] = (),
         deadline: float | None = None,
+        unreplicated: bool = False,
     ) -> list[Outcome]:
-        """Claim as `claim` does, with other operations in the same round trip."""
+        """Claim as `claim` does, with other operations in the same round trip.
+
+        A lease that too few replicas have confirmed is released again, unless the caller takes it
+        `unreplicated`: after a failover another process could be granted it as well.
+        """
         if self._closed:
             raise closed()  # a lease granted from here on would not be released
         ops = (commit, *others)
         try:
             return self._execute(ops, deadline)
-        except StatewardError:
-            raise
-        except BaseException:
-            self._undo(commit, undo)
+        except BaseException as error:
+            if isinstance(error, NotReplicated) and unreplicated:
+                return [*error.outcomes]
+            if not isinstance(error, StatewardError) or isinstance(error, NotReplicated):
+                self._undo(commit, undo)
             raise
 
     def _undo(self, commit: Commit, undo: tuple[Write, ...]) -> None:
@@ -171,7 +182,8 @@ class Leases:
             self.release(held)
             return
         try:
-            self._release(entity, (Release(lease.token, lease.nonce),))
+            outcome = self._release(entity, (Release(lease.token, lease.nonce),))
+            self.end_empty(entity, outcome)
         except StoreUnavailable as error:
             _not_released(entity, error)
 
@@ -182,7 +194,8 @@ class Leases:
             return  # released when the store was closed
         self._renewals.remove(held)
         try:
-            self._release(held.entity, (Release(held.token, held.nonce), *more))
+            writes = (Release(held.token, held.nonce), *more)
+            self.end_empty(held.entity, self._release(held.entity, writes))
         except StoreUnavailable as error:
             _not_released(held.entity, error)
         except StatewardError:
@@ -192,6 +205,20 @@ class Leases:
             raise
         finally:
             self.let_go(held)  # even on failure: its ttl ends it
+
+    def end_empty(self, entity: Entity, released: Outcome) -> None:
+        """End a conversation that holds nothing once its lease is released: no listing shows it.
+
+        It expires instead of being deleted, so what others have begun to write there is stored.
+        """
+        if entity.kind != THREAD or type(released) is not Applied or released.version:
+            return
+        fetched = self._execute((Fetch(entity, all_documents=True),))[0]
+        if not isinstance(fetched, Fetched) or fetched.documents or not fetched.head.exists:
+            return
+        unchanged = (CommitsAt(fetched.head.commits), LogAt(0))
+        over = Commit(entity, self._world.new_op(), (SetHead(retain=AT_ONCE),), unchanged)
+        self._execute((over,))
 
     def finish(self, held: HeldLease, *writes: Write, checks: tuple[Check, ...] = ()) -> Outcome:
         """Record how the work ended and release its lease, if it is still held."""

@@ -66,7 +66,8 @@ def answer(scope: Scope, id: str, value: Any, *, by: str | None = None) -> bool:
 
     `by` is a user; raises `NotPermitted` if the question is addressed to another one. The signal
     names this wait alone, so that a late answer is never taken for that to another question, and
-    has a key, so that the first of two answers counts.
+    has a key, so that the first of two answers counts. One that the store received after the
+    question's deadline does not count, even if no worker has noticed the deadline yet.
     """
     fetched = Handle(scope, scope.entity(QUESTION, id)).fetch(documents=(QUESTION,))
     if QUESTION not in fetched.documents:
@@ -79,8 +80,9 @@ def answer(scope: Scope, id: str, value: Any, *, by: str | None = None) -> bool:
     outcome = workflow.commit(writes, (StatusIn((ACTIVE,)),))
     counts = not isinstance(outcome, Conflict | KeyReused)
     if counts:
-        stored(outcome, workflow.entity)
+        at = stored(outcome, workflow.entity).at
         counts = not (isinstance(outcome, Duplicate) and not outcome.own)
+        counts = counts and (asked["until"] is None or at <= asked["until"])
     withdraw(scope, id)  # if we die before this, the workflow does it
     return counts
 

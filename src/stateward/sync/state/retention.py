@@ -10,6 +10,7 @@ from stateward.codec import decode, encode
 from stateward.errors import InvalidInput
 from stateward.ops import CommitsAt, Delete, Head, LogAt, Put, SetHead, Value, Write
 from stateward.state.about import ABOUT, archived, unarchived
+from stateward.sync.state.effects import keep_effects
 from stateward.sync.state.handle import PINNED, Handle
 
 Documents = Mapping[str, Value]
@@ -28,13 +29,24 @@ def set_retention(handle: Handle, retain: float | None) -> None:
 
 
 def pin(handle: Handle) -> None:
-    """Keep a thread until it is unpinned."""
-    _decided(handle, _pinned)
+    """Keep a thread until it is unpinned; an archived one also after it is unarchived."""
+
+    def decide(head: Head, documents: Documents) -> tuple[Write, ...]:
+        return _in_archive(documents, pinned=True) or _pinned(head, documents)
+
+    _decided(handle, decide)
 
 
 def unpin(handle: Handle) -> None:
-    """End a pin; the retention that was set last applies, counted from now."""
-    _decided(handle, _unpinned)
+    """End a pin; the retention that was set last applies, counted from now.
+
+    That of an archived thread applies once it is unarchived.
+    """
+
+    def decide(head: Head, documents: Documents) -> tuple[Write, ...]:
+        return _in_archive(documents, pinned=False) or _unpinned(head, documents)
+
+    _decided(handle, decide)
 
 
 def archive(handle: Handle) -> None:
@@ -60,6 +72,12 @@ def unarchive(handle: Handle) -> None:
         return (*unpinned, Put(ABOUT, unarchived(about)))
 
     _decided(handle, decide)
+
+
+def _in_archive(documents: Documents, *, pinned: bool) -> tuple[Write, ...]:
+    """Return the write that notes whether an archived thread is pinned besides; else nothing."""
+    about = _about(documents)
+    return (Put(ABOUT, archived(about, pinned)),) if about.get("archived") else ()
 
 
 def _about(documents: Documents) -> dict[str, Any]:
@@ -95,4 +113,7 @@ def _decided(handle: Handle, decide: Decide) -> None:
             return
         as_seen = (CommitsAt(head.commits), LogAt(head.version, head.stamp or None))
         if handle.commit_if(as_seen, *writes):
+            for write in writes:
+                if isinstance(write, SetHead):  # its effects are kept as long
+                    keep_effects(handle.scope, handle.entity, write.retain)
             return

@@ -30,8 +30,9 @@ from stateward.ops import (
     Write,
 )
 from stateward.records import Appended, Change, Cursor
+from stateward.state.conversation_life import Life
 from stateward.state.edits import EDITS, edited
-from stateward.state.refusals import refuse, stored
+from stateward.state.refusals import deleted, refuse, stored
 from stateward.sync.state.feeds import change_of, entries_after
 from stateward.sync.state.handle import Handle
 
@@ -46,10 +47,11 @@ def edit_messages(
         number: None if new is None else handle.encoded((new,))[0]
         for number, new in changes.items()
     }
+    life: Life | None = None
     while True:
         fetched, entries = _numbered(handle, bodies)
         head, summary = fetched.head, fetched.documents.get(SUMMARY)
-        _check_expected(handle, expect, head)
+        life = _check_head(handle, expect, head, life)
         if not entries:
             return []
         there = {entry.seq: bodies[entry.seq] for entry in entries}
@@ -69,9 +71,10 @@ def _is_concerned(summary: Value | None, head: Head, edited: Mapping[int, str | 
 
 def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> list[Change]:
     """Remove every message after a position; returns the removed ones."""
+    life: Life | None = None
     while True:
         fetched = handle.fetch(documents=(EDITS,))
-        _check_expected(handle, expect, fetched.head)
+        life = _check_head(handle, expect, fetched.head, life)
         entries = [entry for entry in entries_after(handle, at, follow=False)]
         if not entries:
             return []
@@ -84,10 +87,11 @@ def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | None) 
     """Replace all messages by these."""
     messages = handle.redacted(messages)
     bodies = encode_messages(messages, handle.scope.limits) if messages else ()
+    life: Life | None = None
     while True:
         fetched = handle.fetch(documents=(EDITS,))
         head = fetched.head
-        _check_expected(handle, expect, head)
+        life = _check_head(handle, expect, head, life)
         writes: tuple[Write, ...] = ()
         if head.live:
             writes = (Replace(dict.fromkeys(_numbers(handle, head))), Delete(SUMMARY))
@@ -138,12 +142,19 @@ def _spans(numbers: Sequence[int], handle: Handle) -> Iterator[Log]:
     yield Log(first - 1, last, details=True)
 
 
-def _check_expected(handle: Handle, expect: Cursor | None, head: Head) -> None:
+def _check_head(
+    handle: Handle, expect: Cursor | None, head: Head, life: Life | None
+) -> Life | None:
+    """Return the life of the first read; raises if it is over, or `expect` does not hold."""
+    if life is not None and life.is_over(head):
+        raise deleted(handle.entity)
+    life = life or handle.life(head)
     if expect is None:
-        return
+        return life
     stamps = (None, head.stamp or None)
     if expect.version != head.version or expect.stamp not in stamps:
         refuse(Conflict(LogAt(expect.version, expect.stamp), head), handle.entity)
+    return life
 
 
 def _committed(handle: Handle, writes: tuple[Write, ...], fetched: Fetched) -> Outcome | None:

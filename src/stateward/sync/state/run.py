@@ -73,6 +73,7 @@ class Run:
         held: HeldLease | None,
         clock: float,
         since: float,
+        deaths: int,
     ) -> None:
         """`documents` are the workflow's documents as JSON when it was entered, at `since`."""
         meta = decode(documents[META])
@@ -90,7 +91,7 @@ class Run:
         self._checkpointed: Any = UNREAD
         self._has_parent = "parent" in meta
         loose_ends = LooseEnds(documents.get(OPEN))
-        self._drive = Drive(handle, status, record, loose_ends, held, clock, since)
+        self._drive = Drive(handle, status, record, loose_ends, held, clock, since, deaths)
         self._names = RunNames(self.id, record)
         self._failures = StepFailures()
         self._commits = RunCommits(self._drive, self._failures)
@@ -172,18 +173,22 @@ class Run:
     ) -> Any:
         """Carry out a tool that acts, once at this point of the workflow. See `Thread.effect`.
 
-        Concurrent effects need distinct names, as steps do. If the outcome is unknown and cannot be
-        resolved, raises `EffectUnknown`, which fails the workflow unless it is caught.
+        Concurrent effects need distinct names, as steps do. The end is recorded like that of a
+        step. If the outcome is unknown and cannot be resolved, raises `EffectUnknown`, which fails
+        the workflow unless it is caught; `Workflow.retry` continues once it is resolved.
         """
         id_ = self._names.number(f"effect {name}")
         options = EffectOptions(reconcile, keyed, attempts, ttl, name=name)
         effect = EffectRun(self._handle, id_, function, args, kwargs, options)
-        if self._drive.held is None and (recorded := effect.recorded()) is not None:
-            return recorded.value
-        return self._alone(f"effect {name}", f"the effect {id_!r}", self._effect, effect)
+        if self._steps.has(id_):
+            return self._steps.recorded(id_)
+        what, act = f"the effect {id_!r}", self._effect
+        return self._alone(f"effect {name}", what, self._steps.run, id_, act, (effect,), {})
 
     def _effect(self, effect: EffectRun) -> Any:
         """Run the effect unless the workflow was cancelled; its own entity does not show that."""
+        if self.retain is not None:
+            self._drive.loose_ends.acts()
         head = self._drive.beside(self._handle.fetch).head
         if head.exists and head.status != ACTIVE:
             self._commits.stop()
@@ -305,12 +310,13 @@ class Run:
     def transition(self, to: str, *, expect: str | None = None) -> str:
         """Move to another state of the declared machine, as a step: a replay does not repeat it.
 
-        See `Workflow.transition`.
+        See `Workflow.transition`. A refusal that the workflow handles is recorded as well.
         """
         id_ = self._names.number(f"transition {to}")
-        if id_ in self._record.steps:
+        if self._steps.has(id_):
+            was = str(self._steps.recorded(id_))
             self.at = to
-            return str(self._record.value(id_))
+            return was
         what = f"the transition to {to!r}"
         return str(self._branches.busily(what, self._transition, id_, to, expect))
 
@@ -322,6 +328,9 @@ class Run:
             was = move(self._handle, to, expect, id_, (held.fence,))
         except (*OF_THE_STORE, WorkflowCancelled) as error:
             self._drive.broken = error
+            raise
+        except StatewardError as error:
+            self._failures.add(id_, error)
             raise
         self._record.stepped(id_)
         self.at = to

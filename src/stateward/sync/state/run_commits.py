@@ -18,7 +18,7 @@ from stateward.ops import (
 )
 from stateward.state.refusals import refuse, stored
 from stateward.state.work import OF_THE_STORE, error_record
-from stateward.state.workflow_record import ACTIVE, CANCELLED, ERROR
+from stateward.state.workflow_record import ACTIVE, CANCELLED, ERROR, NOBODY_DRIVES
 from stateward.sync.state.run_drive import Drive
 from stateward.sync.state.step_failures import StepFailures
 
@@ -54,8 +54,12 @@ class RunCommits:
         record = self._drive.record
         if record.retried:
             key = f"{key}:{record.retried}"  # the key may have been used before the retry
-        outcome, failures = self.commit((Append((body,), key),))
+        writes: tuple[Write, ...] = (Append((body,), key),)
+        if self._drive.deaths:
+            writes = (*writes, NOBODY_DRIVES)  # this is progress: deaths are counted again from 0
+        outcome, failures = self.commit(writes)
         applied = stored(outcome, self._drive.entity)
+        self._drive.deaths = 0
         if outcome is applied:  # stored just now, not at an earlier try
             self._drive.set_clock(applied.at)
         if applied.version == record.version + failures + 1:

@@ -64,6 +64,7 @@ class RunEnd:
         if self._run is not None:
             steps, attempt = self._run._failures.blamed(error)
             why |= {"steps": steps, "step": steps[0] if steps else None, "attempt": attempt}
+            why["unrecorded"] = self._run._failures.unrecorded
         self._end(FAILED, failed, Put(ERROR, encode(why, "the failure")))
 
     def cancelled(self) -> None:
@@ -76,7 +77,7 @@ class RunEnd:
         # The workflow stays due until its loose ends are tied up: a worker does it if we die.
         run, entity = self._run, self._handle.entity
         loose = run is None or run.has_loose_ends
-        retain = None if run is None else run.retain
+        retain = None if run is None or run._has_parent else run.retain
         end = SetHead(status=status, due=None if loose else 0, due_in=0 if loose else None)
         end = replace(end, retain=retain)
         outcome = self._leases.finish(

@@ -57,6 +57,7 @@ class Steps:
     ) -> Any:
         """Run a step, record its end, and return the result."""
         drive, failures = self._drive, self._failures
+        self._commits.record_failures()  # they may be the reason for this step
         try:
             value = self._try(id_, function, args, kwargs, retries, timeout)
             text = result_json(value, f"the step {id_!r}", drive.scope.limits)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from math import inf, nextafter
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec.structs import replace
@@ -27,7 +26,6 @@ from stateward.ops import (
     Lease,
     List,
     LogAt,
-    NotDroppedSince,
     NotYours,
     Put,
     SetHead,
@@ -44,7 +42,10 @@ from stateward.records import (
     moment,
 )
 from stateward.state.about import ABOUT, VARS, Labels, checked, described, shown_in
+from stateward.state.appended import appended
+from stateward.state.conversation_life import Life
 from stateward.state.refusals import stored
+from stateward.state.shared_message import FORKED_FROM
 from stateward.state.stored_document import document_at
 from stateward.state.window_record import Context, Window
 from stateward.state.window_request import WindowRequest, thread_info
@@ -121,12 +122,14 @@ class Thread:
         `StateConflictError`. `fence` is a lease on this thread: once it is lost, raises
         `LeaseLost`. `vars` is a JSON merge patch for the thread's variables, applied in the same
         commit. `saw` is the window or context that these messages answer: its receipt is stored
-        with them, for `store.knew`.
+        with them, for `store.knew`; if the conversation was deleted since it was read, raises
+        `ConversationDeletedError`.
 
         If the store fails, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
         whose `applied` says whether the messages may have been stored. A plain append is spilled
         until the store answers again (`spilled`), or lost if there is no room (`dropped`), unless
-        the policy says to raise.
+        the policy says to raise. If it is stored but too few replicas confirm it in time, a plain
+        append is `unreplicated`, and any other raises `NotReplicated`.
         """
         if key is not None or repeat is not None:
             check_key(key, repeat)
@@ -141,14 +144,11 @@ class Thread:
             outcome = self.handle.append(messages, key, checks, keep=not checks, saw=saw)
         else:
             outcome = append_patching(self.handle, messages, key, checks, (VARS, vars), saw)
-        if type(outcome) is Applied:
+        if type(outcome) is Applied and outcome.replicated:
             return Appended("stored", outcome.version, Cursor(outcome.version, outcome.stamp))
         if isinstance(outcome, Suppressed):
             return Appended(outcome.status, 0, Cursor(0))
-        applied = stored(outcome, self.handle.entity)
-        again = isinstance(outcome, Duplicate) and not outcome.own
-        cursor = Cursor(applied.version, applied.stamp)
-        return Appended("duplicate" if again else "stored", applied.version, cursor)
+        return appended(outcome, self.handle.entity)
 
     def turn(
         self,
@@ -289,13 +289,13 @@ class Thread:
         set_retention(self.handle, seconds(span))
 
     def pin(self) -> None:
-        """Keep the conversation until `unpin`, regardless of its retention."""
+        """Keep the conversation until `unpin`, regardless of its retention and of `unarchive`."""
         from stateward.sync.state.retention import pin
 
         pin(self.handle)
 
     def unpin(self) -> None:
-        """End `pin`: the retention set before or since applies, counted from now."""
+        """End `pin`: the retention set before or since applies, from now or from `unarchive`."""
         from stateward.sync.state.retention import unpin
 
         unpin(self.handle)
@@ -333,16 +333,29 @@ class Thread:
             value = fetched.documents.get(ABOUT)
             about = {} if value is None else decode(value.json)
             new = described(about, title, labels, handle.scope.limits)
-            same_life = NotDroppedSince(nextafter(fetched.head.dropped, inf))
-            checks = (same_life, document_at(ABOUT, value))
+            life = Life.of(fetched.head, handle.scope.world.monotonic())
+            checks = (life.check, document_at(ABOUT, value))
             outcome = handle.commit((Put(ABOUT, new),), checks)
             if not isinstance(outcome, Conflict):
+                handle.check_life(life, outcome)
                 stored(outcome, handle.entity)
                 return
 
     def delete(self) -> None:
-        """Remove the conversation with its variables. Does nothing if it does not exist."""
-        stored(self.handle.commit((Drop(),)), self.handle.entity)
+        """Remove the conversation with its variables. Does nothing if it does not exist.
+
+        Its effects are removed too, except unknown ones: they stay until they are decided.
+        """
+        from stateward.sync.state.effects import drop_effects
+
+        handle = self.handle
+        outcome = handle.commit((Drop(),), reading=(FORKED_FROM,))
+        at = stored(outcome, handle.entity).at
+        if isinstance(outcome, Applied | Duplicate) and outcome.values:
+            from stateward.sync.state.forks import forget_branch
+
+            forget_branch(handle, outcome.values[FORKED_FROM], at)
+        drop_effects(handle.scope, handle.entity)
 
     def claim(self, *, user: str) -> Thread:
         """Give a conversation without an owner to a user, and return that user's handle.
@@ -376,7 +389,8 @@ class Thread:
         """Start a new conversation `to` with the messages this one had at `at` (default: now).
 
         It has the same owner, and appears complete or not at all. Raises `StateConflictError` if
-        `to` exists or the user is being erased, and `Reset` if `at` is a cursor of another history.
+        `to` exists, `ConversationDeletedError` if this one is deleted meanwhile, and `Reset` if
+        `at` is a cursor of another history.
         """
         from stateward.sync.state.forks import fork
 

@@ -29,8 +29,6 @@ from stateward.ops import (
     Acquire,
     Commit,
     Conflict,
-    DocumentAt,
-    Drop,
     Duplicate,
     Found,
     Held,
@@ -68,7 +66,7 @@ from stateward.state.workflow_record import (
 from stateward.sync.layers.leases.held import HeldLease
 from stateward.sync.state.calls import cancellations, interrupted
 from stateward.sync.state.handle import Handle
-from stateward.sync.state.interventions import cancel, fork, retry, tie_up
+from stateward.sync.state.interventions import cancel, delete, fork, retry
 from stateward.sync.state.leases import LeaseWait
 from stateward.sync.state.machine import missing, move, not_active
 from stateward.sync.state.recent import Order, listed
@@ -196,7 +194,7 @@ class Workflow:
                 elif outcome.head.status == ACTIVE:
                     new = False
                 else:
-                    return self._begin(outcome.head.status, outcome.values, 0.0, 0.0)
+                    return self._begin(outcome.head.status, outcome.values)
             else:
                 applied = stored(outcome, self._entity)
                 assert applied.lease is not None
@@ -216,7 +214,7 @@ class Workflow:
                 since = lease.until - self._ttl
                 clock = since - world.monotonic()
                 try:
-                    run = self._begin(ACTIVE, values, clock, since, fresh=applied.created)
+                    run = self._begin(ACTIVE, values, clock, since, deaths, applied.created)
                     held.check()  # the read may have outlasted the lease
                     return run
                 except BaseException as error:
@@ -247,13 +245,19 @@ class Workflow:
         return self._leases.claim(take, *TO_OTHERS)
 
     def _begin(
-        self, status: str, values: Values, clock: float, since: float, *, fresh: bool = False
+        self,
+        status: str,
+        values: Values,
+        clock: float = 0.0,
+        since: float = 0.0,
+        deaths: int = 0,
+        fresh: bool = False,
     ) -> Run:
         self._check_same(values)
         record = RunRecord() if fresh else read_record(self._handle)
         texts = {name: value.json for name, value in values.items()}
         documents = self._first_documents() | texts
-        return Run(self._handle, status, documents, record, self._held, clock, since)
+        return Run(self._handle, status, documents, record, self._held, clock, since, deaths)
 
     def _first_documents(self) -> dict[str, str]:
         """Return the documents that the workflow starts with."""
@@ -390,16 +394,10 @@ class Workflow:
     def delete(self) -> None:
         """Remove the workflow with everything it recorded. Does nothing if it does not exist.
 
-        A workflow with open questions or children is cancelled first.
+        Its children and its effects are removed with it, except unknown effects: they stay until
+        they are decided. A workflow with open questions or children is cancelled first.
         """
-        nothing_open = DocumentAt(OPEN, 0)
-        outcome = self._handle.commit((Drop(),), (nothing_open,))
-        if isinstance(outcome, Conflict):
-            if outcome.head.status == ACTIVE:
-                self.cancel("it was deleted")
-            tie_up(self._handle)
-            outcome = self._handle.commit((Drop(),))
-        stored(outcome, self._entity)
+        delete(self._handle)
 
 
 def list_workflows(

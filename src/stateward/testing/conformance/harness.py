@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import zip_longest
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
@@ -220,6 +221,15 @@ def is_a(thing: object, kind: type[T]) -> T:
     """`thing`, which must be of that kind."""
     assert isinstance(thing, kind), f"expected {kind.__name__}, got {thing!r}"
     return thing
+
+
+def differing(read: Iterable[object], expected: Iterable[object]) -> list[int]:
+    """Return the places at which two sequences differ, so that a test that fails says only these.
+
+    Explaining how two long lists or texts differ takes minutes.
+    """
+    pairs = enumerate(zip_longest(read, expected))
+    return [place for place, (one, other) in pairs if one != other]
 
 
 def is_absent(fetched: Fetched) -> bool:

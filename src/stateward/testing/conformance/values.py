@@ -18,7 +18,7 @@ from stateward.ops import (
     SetHead,
 )
 from stateward.testing.conformance.cases import case
-from stateward.testing.conformance.harness import Harness, bodies, hidden, is_a
+from stateward.testing.conformance.harness import Harness, bodies, differing, hidden, is_a
 
 # JSON texts that a parser and a printer between caller and store would change.
 TEXTS = (
@@ -138,12 +138,12 @@ async def bodies_come_back_byte_for_byte(h: Harness) -> None:
     alone, together = h.entity("one by one"), h.entity("together")
     for text in TEXTS:
         await a.apply(alone, Append((text,)))
-        assert (await b.fetch(alone, Log(last=1))).lines == text
+        assert not differing([(await b.fetch(alone, Log(last=1))).lines], [text])
     await a.apply(together, Append(TEXTS, key="k"))
     for entity in (alone, together):
         fetched = await b.fetch(entity, Log(details=True))
-        assert tuple(entry.body for entry in fetched.entries) == TEXTS
-        assert (await b.fetch(entity, Log())).lines == "\n".join(TEXTS)
+        assert not differing((entry.body for entry in fetched.entries), TEXTS)
+        assert not differing([(await b.fetch(entity, Log())).lines], ["\n".join(TEXTS)])
     is_a(await b.commit(together, Append(TEXTS, key="k")), Duplicate)
 
 
@@ -152,9 +152,9 @@ async def documents_come_back_byte_for_byte(h: Harness) -> None:
     a, b, entity = await h.replica(), await h.replica(), h.entity()
     await a.apply(entity, *[Put(f"{number:02}", text) for number, text in enumerate(TEXTS)])
     documents = (await b.everything(entity)).documents
-    assert tuple(documents[name].json for name in sorted(documents)) == TEXTS
+    assert not differing((documents[name].json for name in sorted(documents)), TEXTS)
     listed = (await b.listing(h.namespace, within=entity)).documents
-    assert tuple(value.json for _, value in listed) == TEXTS
+    assert not differing((value.json for _, value in listed), TEXTS)
 
 
 # --- names ------------------------------------------------------------------------------

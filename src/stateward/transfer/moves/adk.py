@@ -165,5 +165,8 @@ def their_service(
 
 def _dict(state: Any) -> dict[str, Any]:
     """Return the value of a JSON column, which is text in some databases."""
-    fields: dict[str, Any] = json.loads(state) if isinstance(state, str) else state
+    try:
+        fields: dict[str, Any] = json.loads(state) if isinstance(state, str) else state
+    except (ValueError, RecursionError) as error:
+        raise InvalidInput(f"ADK's database holds a state that is not JSON: {error}") from error
     return fields

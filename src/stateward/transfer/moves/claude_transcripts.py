@@ -155,7 +155,7 @@ def _count(file: TranscriptFile) -> int:
 def _object(text: bytes) -> TranscriptLine | None:
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

@@ -133,7 +133,7 @@ def read_line(text: bytes) -> JsonLine:
     """Parse a line; raises `InvalidInput` with the mistake."""
     try:
         line: Any = _decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInput(f"it is not JSON ({error})") from error
     if not isinstance(line, dict):
         raise InvalidInput("it is not a JSON object")

@@ -67,7 +67,7 @@ class SdkSessions(ForeignMessages):
         """Yield an item; nothing for text that is not JSON, which the SDK skips as well."""
         try:
             item = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             self._leave_out(f"{where}, which is not JSON: the SDK leaves it out, too")
             return
         try:

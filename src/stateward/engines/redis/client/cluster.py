@@ -18,9 +18,20 @@ from stateward.engines.redis.client.migration import (
     probe,
     script_digest,
 )
-from stateward.engines.redis.client.pipeline import ASKING, Pipeline, PipelineStep, failure_of
+from stateward.engines.redis.client.pipeline import (
+    ASKING,
+    Answers,
+    Pipeline,
+    PipelineStep,
+    failure_of,
+)
 from stateward.engines.redis.client.pool import Pool
-from stateward.engines.redis.client.redirection import REDIRECTIONS, Redirections
+from stateward.engines.redis.client.redirection import (
+    MARGIN,
+    REDIRECTIONS,
+    TAKING_OVER,
+    Redirections,
+)
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.slots import SlotTable, node_address
 from stateward.engines.redis.client.topology import Keyed, OneServer, ask_once
@@ -90,6 +101,33 @@ class ClusterServers(OneServer):
         await self._find()
         return {str(pool.address): await self._ask(pool, *commands) for pool in self._primaries()}
 
+    @property
+    def version(self) -> int:
+        """The version of the map of slots, which grows whenever a node may have been replaced."""
+        return self._slots.version
+
+    def nodes(self) -> list[Address]:
+        """Return the primaries, as far as they are known."""
+        return self._slots.primaries()
+
+    async def replication_ids(self, deadline: float | None) -> str:
+        """Return the ids of all primaries, which change when one is replaced or restarted."""
+        await self._find(deadline)
+        ids = []
+        for pool in self._primaries():
+            (reply,) = await self._ask(pool, ("INFO", "replication"), deadline=deadline)
+            if isinstance(reply, ReplyError):
+                raise refused(reply, str(pool.address))
+            lines = reply.decode().splitlines()
+            ids += [line.partition(":")[2] for line in lines if line.startswith("master_replid:")]
+        return " ".join(sorted(ids))
+
+    async def scan(
+        self, address: Address, pattern: str, cursor: bytes, count: int, deadline: float | None
+    ) -> tuple[list[str], bytes]:
+        """Return some keys of one node that match, and where to continue; b"0" is the end."""
+        return await self._scan(self._pool_of(address), pattern, cursor, deadline, count)
+
     def _primaries(self) -> list[Pool]:
         return [self._pool_of(address) for address in self._slots.primaries()]
 
@@ -154,22 +192,23 @@ class ClusterServers(OneServer):
         connection = pool.idle()
         return None if connection is None else (pool, connection)
 
-    async def trip(
-        self, steps: Sequence[PipelineStep], deadline: float | None = None
-    ) -> list[list[Any]]:
+    async def trip(self, steps: Sequence[PipelineStep], deadline: float | None = None) -> Answers:
         """The replies to every step, from all nodes that hold their keys."""
-        world, trip = self._server.world, Redirections(steps)
-        for left in reversed(range(REDIRECTIONS)):
+        world, trip, left = self._server.world, Redirections(steps), REDIRECTIONS
+        end = world.monotonic() + TAKING_OVER
+        end = end if deadline is None else min(end, deadline - MARGIN)
+        while left:
             try:
                 await self._find_anew(trip.keys, deadline)
                 shares = await self._shares(trip, deadline)
                 if trip.is_late(world.monotonic()):
                     _give_back(shares)
+                    left -= 1
                     continue
                 await self._deliver(shares, deadline)
                 for share in shares:
                     if share.pipeline.wrote:
-                        share.pipeline.check_replicas(str(share.pool.address))
+                        share.pipeline.check_wait(str(share.pool.address))
                 await self._redirect(trip, shares, deadline)
             except StoreUnavailable as error:
                 if trip.wrote:
@@ -177,13 +216,22 @@ class ClusterServers(OneServer):
                 raise
             if not trip.going:
                 break
+            if trip.is_down:
+                if world.monotonic() + TRYING >= end:
+                    break
+                trip.is_down = False
+                await world.pause(TRYING)
+                continue
+            left -= 1
             if trip.is_restless() and left:
                 await world.pause(TRYING)
         if trip.errors:
-            for number in trip.errors:
-                self.doubt(address=self._slots.primary_of(steps[number].key))
-            raise failure_of(steps, trip.errors, self.name, cluster=True)
-        return trip.answers
+            failure = failure_of(steps, trip.errors, self.name, cluster=True)
+            if isinstance(failure, StoreUnavailable):
+                for number in trip.errors:
+                    self.doubt(address=self._slots.primary_of(steps[number].key))
+            raise failure
+        return Answers(trip.answers, trip.unreplicated)
 
     async def _redirect(
         self, trip: Redirections, shares: Sequence[Share], deadline: float | None
@@ -258,7 +306,8 @@ class ClusterServers(OneServer):
                     alone(trip.steps[n], self._forms) if n in trip.sent_to else trip.steps[n]
                     for n in numbers
                 ]
-                pipeline, pool = Pipeline(some, self._server), self._pool_of(address)
+                pool = self._pool_of(address)
+                pipeline = Pipeline(some, self._server, pool.replica_wait, deadline)
                 shares.append(Share(numbers, pipeline, pool, await self._lent(pool, deadline)))
         except BaseException:
             _give_back(shares)
@@ -287,8 +336,9 @@ class ClusterServers(OneServer):
                     failure = error
             for share in requests:
                 try:
-                    if not share.pipeline.take(await share.connection.answer()):
-                        await self._repeat(share.connection, share.pipeline, deadline)
+                    pipeline = share.pipeline
+                    if not pipeline.take(await share.connection.answer()):
+                        await self._repeat(share.connection, pipeline, share.pool, deadline)
                 except StoreUnavailable as error:
                     self.doubt(error, share.pool.address)
                     failure = error

@@ -11,7 +11,7 @@ from typing import Any
 
 import hiredis
 
-from stateward.engines.redis.client.server import Address, Server, check_greeting
+from stateward.engines.redis.client.server import DUE_SECONDS, Address, Server, check_greeting
 from stateward.engines.redis.client.wire import MORE, Command, pack, parser
 from stateward.engines.redis.failures import lost, unreachable
 from stateward.engines.transport import Transported
@@ -88,7 +88,8 @@ class Connection(Transported):
         self._replies = []
         self._deadline = self._loop.time() + self._server.timeout
         if self._timer is None:
-            self._timer = self._loop.call_at(self._deadline, self._check_deadline)
+            soon = min(self._deadline, self._loop.time() + DUE_SECONDS)
+            self._timer = self._loop.call_at(soon, self._check_deadline)
         self._transport.write(packed)
         return answer
 

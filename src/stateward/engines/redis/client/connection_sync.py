@@ -9,9 +9,10 @@ from typing import Any
 
 import hiredis
 
-from stateward.engines.redis.client.server import Address, Server, check_greeting
+from stateward.engines.redis.client.server import DUE_SECONDS, Address, Server, check_greeting
 from stateward.engines.redis.client.wire import MORE, Command, pack, parser
 from stateward.engines.redis.failures import lost, unreachable
+from stateward.engines.transport import keep_alive
 from stateward.errors import StoreUnavailable
 
 CHUNK = 65_536
@@ -31,7 +32,7 @@ class Connection:
         self._parser = parser()
         self._expected = 0
         self._deadline: float | None = None  # of the request under way
-        self._due_at = monotonic() + server.timeout
+        self.due = False
 
     @property
     def due(self) -> bool:
@@ -40,7 +41,7 @@ class Connection:
 
     @due.setter
     def due(self, _is: bool) -> None:
-        self._due_at = monotonic() + self._server.timeout
+        self._due_at = monotonic() + min(self._server.timeout, DUE_SECONDS)
 
     def connect(self, deadline: float | None = None) -> None:
         """Connect and say who we are."""
@@ -78,7 +79,7 @@ class Connection:
                 connection.connect(host)
                 return connection
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            keep_alive(connection)
             if self._server.tls is not None:
                 return self._server.tls.wrap_socket(connection, server_hostname=host)
         except BaseException:

@@ -18,8 +18,8 @@ from typing import Any
 
 from hiredis import ReplyError
 
-from stateward.engines.redis.client.pipeline import WAITING, PipelineStep
-from stateward.engines.redis.client.server import Address, Login, Server
+from stateward.engines.redis.client.pipeline import PipelineStep
+from stateward.engines.redis.client.server import WAITING, Address, Login, Server
 from stateward.engines.redis.client.slots import absent
 from stateward.engines.redis.client.wire import Command, Word
 from stateward.errors import StoreUnavailable

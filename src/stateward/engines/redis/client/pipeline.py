@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from hiredis import ReplyError
 
+from stateward.engines.redis.client.replica_wait import ReplicaWait
 from stateward.engines.redis.client.server import Server
 from stateward.engines.redis.client.wire import Command, pack
-from stateward.engines.redis.failures import NOT_RUN, code_of, not_replicated, refused
-from stateward.errors import StoreUnavailable
+from stateward.engines.redis.failures import NOT_RUN, code_of, failure, refused
+from stateward.errors import InvalidInput, StoreUnavailable
 
 BLOCK = 32  # reads that share a transaction: the server does nothing else meanwhile
-WAITING = 0.5  # of a round trip's time may pass until another server has it
 ASKING: Command = ("ASKING",)
 
 
@@ -29,6 +29,13 @@ class PipelineStep(NamedTuple):
     optional: bool = False  # a server that is full need not take it: then its replies are None
 
 
+class Answers(NamedTuple):
+    """The replies to each step, and the steps whose writes too few replicas have confirmed."""
+
+    replies: Sequence[list[Any]]
+    unreplicated: Collection[int] = ()
+
+
 class Pipeline:
     """Steps for one server as one request, and what came back for each of them.
 
@@ -39,7 +46,13 @@ class Pipeline:
     """
 
     def __init__(
-        self, steps: Sequence[PipelineStep], server: Server, *, full: bool = False
+        self,
+        steps: Sequence[PipelineStep],
+        server: Server,
+        wait: ReplicaWait,
+        deadline: float | None = None,
+        *,
+        full: bool = False,
     ) -> None:
         self.steps = steps
         self.answers: list[list[Any]] = []
@@ -61,12 +74,12 @@ class Pipeline:
                 self._add_plain(step)
                 at += 1
         writes = any(step.writes for step in steps)
-        self._replicas = server.wait_replicas if writes else 0
-        if self._replicas:
+        self._wait = wait if writes and server.wait_replicas else None
+        if self._wait is not None:
             # On the same connection, so that it covers what was written on it.
-            limit = int(server.timeout * WAITING * 1000)
-            self._commands.append(("WAIT", self._replicas, limit))
+            self._commands.append(self._wait.command(deadline))
         self._waited: Any = None
+        self._is_short = False  # too few replicas have confirmed what was written
         self.packed = pack(self._commands)
         self.replies = len(self._commands)  # number of replies to come
 
@@ -124,7 +137,10 @@ class Pipeline:
             elif error is not None:
                 self.errors[number] = error
             self.answers.append(mine)
-        self._waited = replies[-1] if self._replicas else None
+        if self._wait is not None:
+            self._waited = replies[-1]
+            if type(self._waited) is int:
+                self._is_short = self._wait.is_short(self._waited)
         return not self.errors
 
     def failed_with(self, codes: Container[str]) -> list[int]:
@@ -143,8 +159,15 @@ class Pipeline:
             del self.errors[own]
             if other in again.errors:
                 self.errors[own] = again.errors[other]
-        if again._replicas:
-            self._waited = again._waited
+        if again._wait is not None:
+            self._waited, self._is_short = again._waited, again._is_short
+
+    @property
+    def unreplicated(self) -> Collection[int]:
+        """The numbers of the steps whose writes too few replicas have confirmed in time."""
+        if not self._is_short:
+            return ()
+        return [n for n, step in enumerate(self.steps) if step.writes and n not in self.errors]
 
     @property
     def wrote(self) -> bool:
@@ -153,23 +176,20 @@ class Pipeline:
         return any(step.writes for n, step in enumerate(self.steps) if n not in not_run)
 
     def check(self, server: str) -> None:
-        """Raise if any step failed, or if too few replicas have what was written.
+        """Raise if any step failed, or if the server could not wait for its replicas.
 
         The error is a "no" only if no write of this pipeline was run.
         """
         if self.errors:
             raise failure_of(self.steps, self.errors, server)
-        if self._replicas:
-            self.check_replicas(server)
+        self.check_wait(server)
 
-    def check_replicas(self, server: str) -> None:
-        """Raise if too few replicas have what was written."""
+    def check_wait(self, server: str) -> None:
+        """Raise if the server could not wait for its replicas."""
         if isinstance(self._waited, ReplyError):
-            failure = refused(self._waited, server)
-            failure.applied = "unknown"
-            raise failure
-        if self._replicas and self._waited < self._replicas:
-            raise not_replicated(self._waited, self._replicas, server)
+            error = refused(self._waited, server)
+            error.applied = "unknown"
+            raise error
 
 
 class _ReplySpan(NamedTuple):
@@ -208,21 +228,26 @@ def failure_of(
     server: str,
     *,
     cluster: bool = False,
-) -> StoreUnavailable:
-    """The first error in words, with what is known of all writes."""
-    failure: StoreUnavailable | None = None
+) -> StoreUnavailable | InvalidInput:
+    """The first error in words, with what is known of all writes.
+
+    A mistake of the caller comes first: it would fail all others each time.
+    """
+    first: StoreUnavailable | None = None
     applied = False
     for number, step in enumerate(steps):
         if number not in errors:
             applied = applied or step.writes
             continue
-        error = refused(errors[number], server, cluster=cluster)
+        error = failure(errors[number], server, cluster=cluster)
         error.__cause__ = errors[number]
-        failure = failure or error
+        if isinstance(error, InvalidInput):
+            return error
+        first = first or error
         applied = applied or (step.writes and error.applied == "unknown")
-    assert failure is not None
-    failure.applied = "unknown" if applied else "no"
-    return failure
+    assert first is not None
+    first.applied = "unknown" if applied else "no"
+    return first
 
 
 def _error_in(replies: Sequence[Any]) -> ReplyError | None:

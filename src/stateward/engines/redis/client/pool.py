@@ -6,23 +6,26 @@ counts the connections that exist, and a connection that nobody refers to any mo
 
 from __future__ import annotations
 
+import asyncio  # async only
 import threading
 from asyncio import Queue
+from contextlib import suppress
 from weakref import WeakSet
 
 from stateward.engines.redis.client.connection import Connection
+from stateward.engines.redis.client.replica_wait import ReplicaWait
 from stateward.engines.redis.client.server import ROLE, Address, Server, check_role
 from stateward.engines.redis.client.wire import pack
 from stateward.engines.redis.failures import Demoted
 from stateward.errors import StoreUnavailable
 
-# sync only: from contextlib import suppress
 # sync only: from queue import Empty, SimpleQueue
 # sync only: from time import monotonic
 # sync only: from stateward.engines.permits import LOOK_SECONDS
 # sync only: from stateward.engines.redis.failures import unreachable
 
 MOST = 16  # connections to one server; whoever wants another one waits
+SILENT = 0.3  # seconds after which a connection that was idle for long is given up
 
 
 class Pool:
@@ -31,6 +34,7 @@ class Pool:
     def __init__(self, server: Server, address: Address) -> None:
         self._server = server
         self.address = address
+        self.replica_wait = ReplicaWait(server)
         self._closed = False
         self._idle: list[Connection] = []  # the last used on top
         self._made: WeakSet[Connection] = WeakSet()
@@ -62,7 +66,8 @@ class Pool:
         """An idle connection, or a new one.
 
         A caller that only reads does not hear that a primary was demoted. So a connection is asked
-        from time to time: one to a replica ends, and the next one leads to the primary of now.
+        from time to time: one to a replica ends, and the next one leads to the primary of now. One
+        that says nothing was dropped on its way, as NAT does, and those as old with it.
         """
         while True:
             connection = self._top()
@@ -83,12 +88,20 @@ class Pool:
 
     async def _leads_to_primary(self, connection: Connection, deadline: float | None) -> bool:
         connection.due = False
+        soon = self._server.world.monotonic() + SILENT
+        if deadline is None or soon < deadline:
+            deadline = soon
         try:
-            replies = await connection.round_trip(pack([ROLE]), 1, deadline)
+            async with asyncio.timeout(SILENT):  # async only
+                replies = await connection.round_trip(pack([ROLE]), 1, deadline)  # async only
+            # sync only: replies = connection.round_trip(pack([ROLE]), 1, deadline)
             check_role(replies, self._server, self.address)
         except BaseException as error:
             self._end(connection)
-            if not isinstance(error, StoreUnavailable):
+            is_silent = isinstance(error, TimeoutError) or isinstance(error.__cause__, TimeoutError)
+            if is_silent:
+                self._end_old()
+            elif not isinstance(error, StoreUnavailable):
                 raise
             if isinstance(error, Demoted) and self._server.service:
                 raise  # the sentinels know another one
@@ -136,6 +149,14 @@ class Pool:
         connection.drop()
         if self._waiting > 0:
             self._freed.put_nowait(None)
+
+    def _end_old(self) -> None:
+        """End the idle connections that nothing has been heard of for long."""
+        for connection in self.idle_connections():
+            if connection.due:
+                with suppress(ValueError):  # lent meanwhile
+                    self._idle.remove(connection)
+                    self._end(connection)
 
     def idle_connections(self) -> list[Connection]:
         """Return the idle connections."""

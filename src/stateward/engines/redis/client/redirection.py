@@ -15,6 +15,9 @@ from stateward.engines.redis.failures import code_of
 REDIRECTIONS = 8  # times that a step may be sent elsewhere before it is given up
 FRESH = 1.0  # seconds for which it counts that a node has handed something over
 ELSEWHERE = ("MOVED", "ASK", "TRYAGAIN")
+ALL_DOWN = "cluster is down"  # in what healthy nodes answer while a replica takes over elsewhere
+TAKING_OVER = 4.0  # seconds that a call waits for that, if its deadline permits
+MARGIN = 0.2  # seconds before the deadline in which it is not asked again
 
 
 class Redirections:
@@ -28,6 +31,8 @@ class Redirections:
         self.sent_to: dict[int, Address] = {}  # nodes that ASK named for single steps
         self.sent_at = 0.0  # when it was first said so
         self.wrote = False
+        self.unreplicated: set[int] = set()
+        self.is_down = False  # a healthy node takes nothing until a replica has taken over
         self._rounds = 0
 
     @property
@@ -47,6 +52,7 @@ class Redirections:
         """Take one node's answers; return the steps it refused because it hands over their slot."""
         refused = []
         self.wrote = self.wrote or pipeline.wrote
+        self.unreplicated.update(numbers[at] for at in pipeline.unreplicated)
         for at, number in enumerate(numbers):
             self.answers[number] = pipeline.answers[at]
             self.errors.pop(number, None)
@@ -55,7 +61,9 @@ class Redirections:
                 continue
             error = self.errors[number] = pipeline.errors[at]
             code = code_of(error)
-            if code not in ELSEWHERE:
+            if ALL_DOWN in str(error):
+                self.is_down = True
+            elif code not in ELSEWHERE:
                 self.going.remove(number)
             elif code == "MOVED":
                 slots.move(str(error), asked)

@@ -14,6 +14,8 @@ from stateward.world import World
 
 Login = tuple[str | None, str] | None  # user (None: the server's own) and password; None: its own
 CONNECTING = 3.0  # seconds that making a connection may take at most
+DUE_SECONDS = 5.0  # at most, until a connection is asked whether its server is still the primary
+WAITING = 0.5  # of a round trip's time may pass until another server has it
 ROLE: Command = ("ROLE",)
 NAME = "stateward"  # name of our connections in CLIENT LIST
 
@@ -41,6 +43,8 @@ class Server(NamedTuple):
     service: str = ""  # the name that sentinels know the primary by
     login: Callable[[], Login] | None = None  # asked at each new connection; may take its time
     world: World = World()
+    sentinel_login: Login = None
+    sentinel_tls: ssl.SSLContext | None = None
 
     def __repr__(self) -> str:
         return f"Server({', '.join(map(str, self.addresses))})"  # the fields include a password
@@ -49,9 +53,10 @@ class Server(NamedTuple):
     def connecting(self) -> float:
         return min(self.timeout, CONNECTING)
 
-    def without_login(self) -> Server:
-        """Return this server without a login, for sentinels that take none."""
-        return self._replace(username=None, password=None, login=None)
+    def of_sentinels(self) -> Server:
+        """Return how to talk to the sentinels, which have a login of their own, or none."""
+        user, password = self.sentinel_login or (None, None)
+        return self._replace(username=user, password=password, login=None, tls=self.sentinel_tls)
 
     def greeting(self, login: Login) -> list[Command]:
         """Return the first commands of a connection: its login, a PING, and its name."""

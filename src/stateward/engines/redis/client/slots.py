@@ -36,6 +36,7 @@ class SlotTable:
 
     def __init__(self) -> None:
         self._primaries: dict[int, Address] = {}
+        self.version = 0  # grows with everything that is learnt
 
     def primary_of(self, key: str) -> Address | None:
         return self._primaries.get(slot_of(key))
@@ -50,6 +51,7 @@ class SlotTable:
             primaries.update(dict.fromkeys(range(first, last + 1), node_address(primary, asked)))
         if primaries:
             self._primaries = primaries
+            self.version += 1
         return len(primaries) == SLOTS
 
     def named_in(self, reply: Any, asked: Address) -> Address | None:
@@ -68,4 +70,5 @@ class SlotTable:
         address = Address(host.strip("[]") or asked.host, int(port))
         if word == "MOVED":
             self._primaries[int(slot)] = address
+            self.version += 1
         return address

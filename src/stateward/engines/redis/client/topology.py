@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from hiredis import ReplyError
 
 from stateward.engines.redis.client.connection import Connection
-from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
+from stateward.engines.redis.client.pipeline import Answers, Pipeline, PipelineStep
 from stateward.engines.redis.client.pool import Pool
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import Command, pack
@@ -113,29 +113,27 @@ class OneServer:
         connection = self._pool.idle()
         return None if connection is None else (self._pool, connection)
 
-    async def trip(
-        self, steps: Sequence[PipelineStep], deadline: float | None = None
-    ) -> list[list[Any]]:
+    async def trip(self, steps: Sequence[PipelineStep], deadline: float | None = None) -> Answers:
         """The replies to every step, from one pipeline on one connection."""
-        pipeline = Pipeline(steps, self._server)
         try:
             await self._find(deadline)
             pool = self._pool
             connection = await pool.borrow(deadline)
+            pipeline = Pipeline(steps, self._server, pool.replica_wait, deadline)
             try:
                 sent = connection.round_trip(pipeline.packed, pipeline.replies, deadline)
                 if not pipeline.take(await sent):
-                    await self._repeat(connection, pipeline, deadline)
+                    await self._repeat(connection, pipeline, pool, deadline)
             finally:
                 pool.give_back(connection)
             pipeline.check(self.name)
         except StoreUnavailable as error:
             self.doubt(error)
             raise
-        return pipeline.answers
+        return Answers(pipeline.answers, pipeline.unreplicated)
 
     async def _repeat(
-        self, connection: Connection, pipeline: Pipeline, deadline: float | None
+        self, connection: Connection, pipeline: Pipeline, pool: Pool, deadline: float | None
     ) -> None:
         """Send again, in another form, the steps that the server did not take.
 
@@ -148,7 +146,8 @@ class OneServer:
             if not numbers:
                 return
             steps = [pipeline.steps[number] for number in numbers]
-            again = Pipeline(steps, self._server, full=not forgotten)
+            wait = pool.replica_wait
+            again = Pipeline(steps, self._server, wait, deadline, full=not forgotten)
             packed, count = again.packed, again.replies
             if forgotten:
                 packed, count = self._load + packed, self._scripts + count
@@ -170,17 +169,28 @@ class OneServer:
         await self._find()
         keys: set[str] = set()
         for pool in self._primaries():
-            cursor = b"0"
-            while True:
-                asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
-                (reply,) = await self._ask(pool, asked)
-                if isinstance(reply, ReplyError):
-                    raise refused(reply, str(pool.address))
-                cursor, names = reply
-                keys.update(name.decode() for name in names)
-                if cursor == b"0":
-                    break
+            names, cursor = await self._scan(pool, pattern, b"0")
+            keys.update(names)
+            while cursor != b"0":
+                names, cursor = await self._scan(pool, pattern, cursor)
+                keys.update(names)
         return sorted(keys)
+
+    async def _scan(
+        self,
+        pool: Pool,
+        pattern: str,
+        cursor: bytes,
+        deadline: float | None = None,
+        count: int = SCANNED,
+    ) -> tuple[list[str], bytes]:
+        """Return some of one server's keys that match, and where to continue; b"0" is the end."""
+        asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", count)
+        (reply,) = await self._ask(pool, asked, deadline=deadline)
+        if isinstance(reply, ReplyError):
+            raise refused(reply, str(pool.address))
+        cursor, names = reply
+        return [name.decode() for name in names], cursor
 
     def _primaries(self) -> list[Pool]:
         """Return the pools of all primaries."""

@@ -8,6 +8,7 @@ is carried to its end all the same. What is tried again is harmless: a commit ca
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -15,8 +16,8 @@ import msgspec
 from stateward.engine import Capabilities, Description, SyncEngine
 from stateward.engines.http.answer import Answer
 from stateward.engines.http.connection_sync import Connection
-from stateward.engines.http.failures import Unanswered
-from stateward.engines.http.settings import Endpoint, parse_service
+from stateward.engines.http.failures import Silent, Unanswered
+from stateward.engines.http.settings import TRUSTED, Endpoint, parse_service
 from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StoreUnavailable
 from stateward.ops import Entity, Op, Outcome
@@ -49,6 +50,7 @@ CAPABILITIES = Capabilities(
     parallel_batches=2,
     batch=100,
     networked=True,
+    replicates=True,  # perhaps: the service answers as its store does
     system="stateward",
 )
 
@@ -127,7 +129,11 @@ class HttpEngine:
         return self._decoded(answer, FACTS)
 
     def _ask(self, what: str, body: Body, deadline: float) -> Answer:
-        """Exchange one request; repeat for each idle connection that turns out to be closed."""
+        """Exchange one request; repeat for each idle connection that turns out to be closed.
+
+        One that is silent costs a short try: the others that were idle for as long are not tried.
+        """
+        service = self._service
         is_retry = False
         while True:
             reused = self._top()
@@ -137,22 +143,35 @@ class HttpEngine:
                 if is_retry:
                     error.applied = "unknown"  # an earlier request may have arrived
                 raise
+            end = deadline
+            if reused is not None:
+                end = service.first_try(reused.idle_since, deadline)
             try:
-                answer = connection.ask(what, body, deadline)
+                answer = connection.ask(what, body, end)
             except BaseException as error:
                 connection.drop()
-                if reused is not None and isinstance(error, Unanswered):
-                    is_retry = True
-                    continue
-                raise
+                is_retry = reused is not None and isinstance(error, Unanswered)
+                if not is_retry or service.left(deadline) <= 0:
+                    raise
+                if isinstance(error, Silent):
+                    self._drop_idle(connection.idle_since)
+                continue
             if answer.status == 401 and reused is not None and self._service.login is not None:
                 connection.drop()  # expired credentials: a new connection asks for others
                 continue
             if answer.last or not self._is_open or len(self._idle) >= IDLE:
                 connection.drop()
             else:
+                connection.idle_since = service.world.monotonic()
                 self._idle.append(connection)
             return answer._replace(tried=is_retry)
+
+    def _drop_idle(self, since: float) -> None:
+        """Drop the connections that have been idle for as long."""
+        for connection in [each for each in self._idle if each.idle_since <= since + TRUSTED]:
+            with suppress(ValueError):  # another thread was faster
+                self._idle.remove(connection)
+                connection.drop()
 
     def _top(self) -> Connection | None:
         while self._idle:

@@ -18,11 +18,11 @@ from stateward.engine import Capabilities, Description, SyncEngine, SyncReader
 from stateward.engines.postgres.batch import Batch
 from stateward.engines.postgres.describe import describe
 from stateward.engines.postgres.escape import unescape
-from stateward.engines.postgres.failures import RETRIED, ConnectionLost, explain
+from stateward.engines.postgres.failures import RETRIED, ConnectionLost, explain, is_from_pooler
 from stateward.engines.postgres.fetch import versions
 from stateward.engines.postgres.schema import Queries, pending, quoted, script
 from stateward.engines.postgres.settings import Settings, read_settings
-from stateward.engines.postgres.wire import Rows
+from stateward.engines.postgres.wire import NOT_SENDABLE, Rows
 from stateward.engines.url import EngineURL
 from stateward.errors import SchemaError, StatewardError
 from stateward.ops import Entity, Op, Outcome
@@ -101,11 +101,14 @@ class PostgresEngine:
     # --- operations -----------------------------------------------------------------
 
     def execute(self, ops: Sequence[Op], *, deadline: float | None = None) -> list[Outcome]:
-        batch = Batch(ops, self._queries)
-        queries = batch.queries
-        if not queries:
-            return []
-        return batch.outcomes(self._ask(queries, batch.writes, deadline))
+        try:
+            batch = Batch(ops, self._queries)
+            queries = batch.queries
+            if not queries:
+                return []
+            return batch.outcomes(self._ask(queries, batch.writes, deadline))
+        except NOT_SENDABLE as error:
+            raise self._failure(psycopg.DataError(str(error)), writes=False) from error
 
     def _ask(
         self, queries: Sequence[Query], writes: bool = False, deadline: float | None = None
@@ -127,9 +130,15 @@ class PostgresEngine:
                 return self._pool.run(queries, deadline)
             except (ConnectionLost, psycopg.Error) as error:
                 retries += 1
-                if not isinstance(error, RETRIED) or retries > RETRIES:
+                if retries > RETRIES or not self._is_repeated(error):
                     failure = self._failure(error, writes)
                     raise failure from failure.__cause__
+
+    def _is_repeated(self, error: BaseException) -> bool:
+        """Return whether nothing was applied, and another attempt may succeed immediately."""
+        if self._settings.met.pooler and is_from_pooler(error):  # it is obeyed from now on
+            return True
+        return isinstance(error, RETRIED)
 
     def _failure(self, error: ConnectionLost | psycopg.Error, writes: bool) -> StatewardError:
         """Return the failure as one of our errors, which says what became of the batch and why."""
@@ -162,6 +171,8 @@ class PostgresEngine:
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
         """Look, then listen; and look again from time to time, in case nothing was heard."""
         world, listener = self._settings.world, self._listener
+        if not self._settings.listens:  # a pooler was met since
+            listener = None
         waiter = None if listener is None else listener.join()
         end, pause = world.monotonic() + timeout, FIRST_POLL
         try:
@@ -200,7 +211,11 @@ class PostgresEngine:
 
     def _about(self) -> dict[str, str]:
         """Return the schema's table `about`; empty if there is no schema."""
-        (((encoding, isolation, _, ours),),) = self._ask([(self._queries.has_schema, ())])
+        settings, queries = self._settings, self._queries
+        looks = self._ask([(queries.has_schema, ()), (queries.has_session, ())])
+        ((encoding, isolation, _, ours),), ((has_session,),) = looks
+        if not has_session and settings.adapts_now:
+            settings.met.meet_pooler(settings.safe)  # one that swallows what a session is told
         if encoding != "UTF8":
             raise SchemaError(
                 f"{self._settings.safe}: the database has the encoding {encoding}; create one with "

@@ -107,7 +107,7 @@ class Listener:
 
     def _is_wanted(self) -> bool:
         with self._lock:
-            return bool(self._waiters) and not self._closed
+            return bool(self._waiters) and not self._closed and self._settings.listens
 
     def _hear(self, payload: str) -> None:
         ids = frozenset(map(int, payload.split(","))) if payload else None

@@ -2,8 +2,9 @@
 """A small pool of connections.
 
 A connection is lent for one round trip at a time. One that failed, or was left between a request
-and its reply, is never lent again. A blocking caller waits for a connection no longer than its call
-may take: see `dial.py`.
+and its reply, is never lent again; nor are its contemporaries if a server did not answer on it or
+takes no writes any more. One that was idle is asked first whether it still works. A blocking caller
+waits for a connection no longer than its call may take: see `dial.py`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,20 @@ import psycopg
 
 from stateward.engines.permits import Permits
 from stateward.engines.postgres.dial import Dial
-from stateward.engines.postgres.failures import ConnectionLost, Unanswered
+from stateward.engines.postgres.failures import (
+    ConnectionLost,
+    Unanswered,
+    is_demoted,
+    is_from_pooler,
+)
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import Rows
 from stateward.sync.engines.postgres.connection import Link, Query, connect
+from stateward.world import Errand
 
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
+IDLE_SECONDS = 1.0  # after which a connection is asked first whether it still works
+PING_SECONDS = 1.0  # for the answer to that
 SOON = 0.001  # seconds that even a round trip begun too late is given
 
 
@@ -31,6 +40,8 @@ class Pool:
         self._free = Permits(size, settings.world.monotonic)
         self._dial = Dial(self._connect, self._pop, settings.world.monotonic)
         self._idle: list[Link] = []
+        self._letting_go: set[Errand] = set()
+        self._silent = 0.0  # when a connection was last used that did not answer any more
         self._closed = False
 
     def run(self, queries: Sequence[Query], deadline: float | None = None) -> list[Rows]:
@@ -44,13 +55,16 @@ class Pool:
         try:
             if not self._free.take(borrower, deadline):
                 raise Unanswered("all connections were in use")
-            link = self._pop() or self._dial.next(deadline)
+            link = self._idle_link(deadline)
+            if link is None:
+                link = self._dial.next(deadline)
             now = link.clock()
             link.answer_by = now + ANSWER_SECONDS
             if deadline is not None:
                 link.answer_by = max(now + SOON, min(link.answer_by, deadline))
             return link.ask(queries)
         except psycopg.Error as error:
+            self._learn_from(error, link)
             if link is None or link.is_well():
                 raise
             raise ConnectionLost(error) from error
@@ -63,12 +77,84 @@ class Pool:
                     link.pgconn.finish()  # a caller that just took the connection tries again
                 raise
 
+    def _idle_link(self, deadline: float | None) -> Link | None:
+        """Return an idle connection that works; None if there is none.
+
+        If one does not answer, its way has been cut silently, and the others' too: no other that is
+        as old is tried.
+        """
+        link = self._pop()
+        if link is None or not self._was_idle(link):
+            return link
+        seconds = PING_SECONDS
+        if deadline is not None:
+            seconds = max(SOON, min(seconds, deadline - link.clock()))
+        try:
+            answers = link.ping(seconds)
+        except BaseException:
+            link.pgconn.finish()
+            raise
+        if answers:
+            return link
+        link.pgconn.finish()
+        self._silent = max(self._silent, link.used)
+        return None
+
+    def _was_idle(self, link: Link) -> bool:
+        return link.clock() - link.used > IDLE_SECONDS
+
+    def _learn_from(self, error: psycopg.Error, link: Link | None) -> None:
+        """Give up the connections that will not work any better."""
+        settings = self._settings
+        if is_from_pooler(error) and settings.adapts_now:
+            settings.met.meet_pooler(settings.safe)
+        elif is_demoted(error):
+            settings.met.retire()
+        elif isinstance(error, Unanswered) and link is not None:
+            self._silent = max(self._silent, link.used)
+
     def _take_back(self, link: Link | None) -> None:
         if link is not None:
             if link.is_well():
+                link.used = link.clock()
                 self._idle.append(link)
+            elif link.is_asked() and not self._closed:
+                return self._let_go(link)
             else:
                 link.pgconn.finish()
+        return self._free.release()
+
+    def _is_of_use(self, link: Link) -> bool:
+        return (
+            link.is_well()
+            and link.retired == self._settings.met.retired
+            and link.used > self._silent
+        )
+
+    def _let_go(self, link: Link) -> None:
+        """Give the permit of a connection back when the server does not work on it any more."""
+        borrower = object()
+
+        def let_go() -> None:
+            try:
+                link.let_go(self._settings, lambda: not self._closed)
+            finally:
+                self._end_letting_go(errand, borrower)
+
+        errand = Errand(let_go, "stateward-let-go")
+        try:
+            self._letting_go.add(errand)
+            self._free.lent.add(borrower)
+            errand.wait(0)
+        except BaseException as error:
+            link.pgconn.finish()
+            self._end_letting_go(errand, borrower)
+            if not isinstance(error, RuntimeError):  # no thread can be started
+                raise
+
+    def _end_letting_go(self, errand: Errand, borrower: object) -> None:
+        self._letting_go.discard(errand)
+        self._free.lent.discard(borrower)
         self._free.release()
 
     def _pop(self) -> Link | None:
@@ -78,9 +164,9 @@ class Pool:
                 link = self._idle.pop()
             except IndexError:  # another thread was faster
                 break
-            if not (link.closed or link.news()):
+            if self._is_of_use(link) and not link.news():
                 return link
-            link.pgconn.finish()  # ended by the server while nobody used it
+            link.pgconn.finish()  # ended by the server while idle, or retired
         return None
 
     def _connect(self) -> None:
@@ -92,3 +178,5 @@ class Pool:
         self._closed = True
         while (link := self._pop()) is not None:
             link.close()
+        for errand in [*self._letting_go]:
+            errand.wait(None)

@@ -31,19 +31,21 @@ from stateward.engines.redis.keys import (
 )
 from stateward.engines.redis.notify_sync import Notifications
 from stateward.engines.redis.outcomes import head_of
-from stateward.engines.redis.plans import Clock, Latest, SeenMembers, Traits
+from stateward.engines.redis.plans import Clock, Latest, Plan, SeenMembers, Traits
 from stateward.engines.redis.purge import purge
 from stateward.engines.redis.scripts import ALL
 from stateward.engines.redis.settings import parse_server
 from stateward.engines.url import EngineURL
 from stateward.errors import StoreUnavailable
-from stateward.ops import Commit, Entity, Fetch, Op, Outcome
+from stateward.ops import Commit, Entity, Fetch, List, Op, Outcome
 from stateward.sync.engines.redis.client.cluster import ClusterServers
 from stateward.sync.engines.redis.client.sentinel import SentinelServer
 from stateward.sync.engines.redis.client.topology import OneServer
+from stateward.sync.engines.redis.reindex import IndexRepair
 from stateward.world import World
 
 Request = FastRequest | Batch
+LOOKS = 3  # times that a listing is read, while nodes of the cluster are being replaced
 
 CAPABILITIES = Capabilities(
     durable=True,
@@ -62,13 +64,18 @@ class RedisEngine:
 
     def __init__(self, server: Server, clock: Clock | None = None) -> None:
         """`clock` is for tests only, and replaces the time of the server."""
-        self.capabilities = replace(CAPABILITIES, parts=server.cluster)
+        self.capabilities = replace(
+            CAPABILITIES, parts=server.cluster, replicates=server.wait_replicas > 0
+        )
         self._server = server
         members = SeenMembers(5_000)
         self._traits = Traits(
             server, not server.cluster, clock, Latest(20_000), Latest(20_000), members, set(), set()
         )
         self._servers = _servers_of(server)
+        self._repair: IndexRepair | None = None
+        if isinstance(self._servers, ClusterServers):
+            self._repair = IndexRepair(self._servers, self._traits, self._run)
         self._notifications = Notifications(server, self._servers.address, self._has_moved)
 
     def open(self) -> None:
@@ -87,13 +94,15 @@ class RedisEngine:
         traits = self._traits
         request: Request | None = fast_request(ops, traits)
         if request is None:
+            if self._repair is not None and any(type(op) is List and not op.within for op in ops):
+                return self._list(ops, deadline)
             request = Batch([plan_of(op, traits) for op in ops], traits)
         lent = self._servers.idle(request)
         if lent is None:
             return self._finish(request, deadline)
         pool, connection = lent
         try:
-            message = request.message()
+            message = request.message(pool.replica_wait, deadline)
             replies = connection.round_trip(message.packed, message.replies, deadline)
         except BaseException as error:
             pool.give_back(connection)
@@ -140,6 +149,25 @@ class RedisEngine:
                 raise
         return request.settle(batch.outcomes)
 
+    def _list(self, ops: Sequence[Op], deadline: float | None) -> list[Any]:
+        """Execute operations with listings on a cluster, once its index has what they look for."""
+        repair = self._repair
+        assert repair is not None
+        outcomes: list[Any] = []
+        for _ in range(LOOKS):
+            repair.advance(ops, deadline)
+            version = repair.version
+            batch = Batch([plan_of(op, self._traits) for op in ops], self._traits)
+            outcomes = self._finish(batch, deadline)
+            if batch.wrote or repair.version == version:
+                break  # no node was replaced meanwhile
+        return outcomes
+
+    def _run(self, plan: Plan[Any], deadline: float | None) -> Any:
+        """Carry out a plan of the engine's own."""
+        (outcome,) = self._finish(Batch([plan], self._traits), deadline)
+        return outcome
+
     # --- waiting --------------------------------------------------------------------
 
     def wait(self, cursors: Mapping[Entity, int], timeout: float) -> None:
@@ -150,7 +178,7 @@ class RedisEngine:
         heads = [head_key(entity) for entity in cursors]
         steps = [PipelineStep(head, (("HGETALL", head),), timed=True) for head in heads]
         answers = self._servers.trip(steps)
-        for cursor, (time, flat) in zip(cursors.values(), answers, strict=True):
+        for cursor, (time, flat) in zip(cursors.values(), answers.replies, strict=True):
             head, _ = head_of(flat, self._traits.now(time))
             if head.version != cursor:
                 return True
@@ -173,9 +201,7 @@ class RedisEngine:
         return sorted(set(map(namespace_of, indexes)), key=str.encode)
 
     def purge(self, namespace: str) -> int:
-        batch = Batch([purge(namespace, self._traits)], self._traits)
-        count: int
-        (count,) = self._finish(batch)
+        count: int = self._run(purge(namespace, self._traits), None)
         return count
 
     def describe(self) -> Description:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from stateward.codec import decode, encode
 from stateward.engine import Capabilities
-from stateward.errors import StoreTooSlow
+from stateward.errors import InvalidInput, StoreTooSlow
 from stateward.kinds import ERASED, SPILL, erasure_of
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.neighbours import NearRecord
@@ -63,6 +63,7 @@ CLOCKS = 16  # entities that are asked for the time in place of threads that do 
 CLOCK_TRIES = 3
 CLOCK_EXACT = 0.02  # seconds: exact enough
 CLOCK_SECONDS = 60.0  # how long the difference of two clocks is relied on
+REFUSALS = 3  # of a turn, while the store takes other writes, before it is set aside
 
 Admit = Callable[[Entity, float], float]
 Ask = Callable[[Sequence[Op]], list[Outcome]]
@@ -107,6 +108,7 @@ class Replayer:
         self._measured: float | None = None
         self._ends: dict[Entity, LogEnd] = {}  # where our own replays ended
         self._searched: dict[str, Searched] = {}  # by op, of turns that wait
+        self._refusals: dict[str, int] = {}  # the same
         self.admit: Admit | None = None  # on a volume: what lives elsewhere is kept, not sent
         self._locks: WeakValueDictionary[Entity, threading.Lock] = WeakValueDictionary()
 
@@ -169,9 +171,14 @@ class Replayer:
             first, last = place.version + 1, place.version + len(record.bodies)
             marks = [*marks, {"first": first, "last": last, "written": written}][-MARKS_KEPT:]
             writes = (*writes, Put(LATE, encode({"turns": marks}, "the marks")))
-        checks = (NotDroppedSince(written), LogAt(place.version, place.stamp))
+        undropped = written if record.undropped is None else min(written, record.undropped)
+        checks = (NotDroppedSince(undropped), LogAt(place.version, place.stamp))
         commit = Commit(record.entity, record.op, writes, checks, record.owner, record.retain)
-        outcome = ask((commit,))[0]
+        try:
+            outcome = ask((commit,))[0]
+        except InvalidInput as error:
+            self._refuse(ask, record, error)
+            return None
         match outcome:
             case Applied(created=True) if self._was_erased(ask, record, written):
                 self._take_back(ask, record, outcome)
@@ -196,6 +203,19 @@ class Replayer:
             case _:
                 self._discard(record, f"refused: {type(outcome).__name__}")
         return None
+
+    def _refuse(self, ask: Ask, record: SpillRecord, error: InvalidInput) -> None:
+        """Set a turn aside that is refused again and again though the store takes other writes.
+
+        Repeating it for a day would hold up its thread. Where every write is refused, by a key
+        without the right or by a proxy that leads nowhere, the turns are not what is wrong.
+        """
+        ask((self._harmless_write(record.entity),))
+        refusals = self._refusals.get(record.op, 0) + 1
+        if refusals < REFUSALS:
+            self._refusals[record.op] = refusals
+            raise _still_going(record.entity) from error
+        self._discard(record, f"refused: {type(error).__name__}: {error}")
 
     def _is_redelivered(self, ask: Ask, record: SpillRecord, refused: KeyReused) -> bool:
         """Return whether the key stands for the same messages, their names in another order."""
@@ -298,19 +318,16 @@ class Replayer:
         entity, owner = record.entity, record.owner
         fetched = ask((Fetch(entity, owner),))[0]
         head = fetched.head if isinstance(fetched, Fetched) else Head()
-        spare = Entity(entity.namespace, SPILL, f"clock-{crc32(entity.id.encode()) % CLOCKS}")
         closest = float("inf")
         for _ in range(CLOCK_TRIES):  # one that was slow, or tried again inside, says little
-            commit = Commit(spare, self._world.new_id(), (Delete(CLOCK),), retain=CLOCK_SECONDS)
+            commit = self._harmless_write(entity)
             if head.exists:
                 unchanged = (CommitsAt(head.commits),)
                 commit = Commit(entity, self._world.new_id(), (Delete(CLOCK),), unchanged, owner)
             asked = self._world.now()
             outcome = ask((commit,))[0]
             answered = self._world.now()
-            if isinstance(
-                outcome, Conflict | NotYours
-            ):  # somebody else wrote meanwhile, and may again
+            if isinstance(outcome, Conflict | NotYours):  # others wrote meanwhile, and may again
                 head = Head()
                 continue
             assert isinstance(outcome, Applied | Duplicate)
@@ -322,6 +339,10 @@ class Replayer:
                 break
             head = replace(head, commits=head.commits + 1)
         self._measured = now
+
+    def _harmless_write(self, beside: Entity) -> Commit:
+        spare = Entity(beside.namespace, SPILL, f"clock-{crc32(beside.id.encode()) % CLOCKS}")
+        return Commit(spare, self._world.new_id(), (Delete(CLOCK),), retain=CLOCK_SECONDS)
 
     def _came_late(self, record: SpillRecord, version: int) -> None:
         self._counters.late += 1
@@ -342,6 +363,12 @@ class Replayer:
             self._settle(record)
 
     def _discard(self, record: SpillRecord, why: str) -> None:
+        file = ""
+        if why.startswith("refused") and self._backlog.has_files:
+            try:
+                file = self._world.call(self._backlog.set_aside, record)
+            except OSError as error:
+                raise _still_going(record.entity) from error
         if self._forget(record):
             if why == "erased":
                 self._counters.erased += 1
@@ -355,13 +382,15 @@ class Replayer:
                     "thread_id": record.entity.id,
                     "why": why,
                     "correlation_id": record.correlation,
-                },
+                }
+                | ({"file": file} if file else {}),
             )
             self._settle(record)
 
     def _forget(self, record: SpillRecord) -> bool:
         """Forget a record, and return whether it was ours: a neighbour counts its own."""
         self._searched.pop(record.op, None)
+        self._refusals.pop(record.op, None)
         return self._backlog.forget(record)
 
     def _settle(self, record: SpillRecord) -> None:

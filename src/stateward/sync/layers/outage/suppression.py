@@ -25,10 +25,10 @@ from stateward.observe.correlation import correlation_id
 from stateward.observe.counters import Counters, count_dropped
 from stateward.observe.logs import Sparing
 from stateward.observe.stderr_log import DEFAULT_LOG
-from stateward.ops import WRITES, Append, Commit, Entity, Fetch, Op, Outcome
+from stateward.ops import WRITES, Append, Commit, Entity, Fetch, NotDroppedSince, Op, Outcome
 from stateward.sync.layers.layer import Layer
 from stateward.sync.layers.outage.replay import Replayer
-from stateward.world import Ticker, World
+from stateward.world import Ticker, World, went_wrong
 
 logger = logging.getLogger("stateward.policy")
 
@@ -112,24 +112,32 @@ class Suppression:
     def _execute_after_replay(
         self, ops: Sequence[Op], deadline: float | None, near: Sequence[Entity] = ()
     ) -> list[Outcome]:
-        """Replay the spilled turns of these threads, then execute: nothing may overtake them."""
+        """Replay the spilled turns of these threads, then execute: no write may overtake them.
+
+        A read does without turns that the store does not take now: a store that cannot write, or
+        waits in vain for replicas, answers reads.
+        """
         if self._is_over:
             raise closed()
         policy = self._policy
         touched: dict[Entity, None] = dict.fromkeys(near)
-        timeout = policy.read_timeout
+        reads = not any(isinstance(op, WRITES) for op in ops)
         for op in ops:
             entity = getattr(op, "entity", None)
             if entity in self._waiting:
                 touched[entity] = None
-            if isinstance(op, WRITES):
-                timeout = policy.write_timeout
         if not touched:
             return self._below.execute(ops, deadline)
-        end = self._world.monotonic() + timeout
+        now = self._world.monotonic()
+        end = now + (policy.read_timeout if reads else policy.write_timeout)
         deadline = end if deadline is None else min(end, deadline)
-        for entity in touched:
-            self._replayer.replay(entity, deadline)
+        until = now + (deadline - now) / 2 if reads else deadline
+        try:
+            for entity in touched:
+                self._replayer.replay(entity, until)
+        except StoreUnavailable:
+            if not reads:
+                raise
         if self._is_over:
             raise closed()  # what was left to others meanwhile must not be overtaken
         if self._has_news():
@@ -155,6 +163,7 @@ class Suppression:
             correlation_id(),
             append.takes_first,
             append.note,
+            min((c.at for c in commit.checks if type(c) is NotDroppedSince), default=None),
         )
         spilled = self._backlog.add(record)
         self._counters.suppressed += 1
@@ -318,7 +327,10 @@ class Suppression:
         if self._closed:
             return
         if self._ticker is None:
-            self._ticker = self._world.ticker(self.round, "stateward-spill")
+            try:
+                self._ticker = self._world.ticker(self.round, "stateward-spill")
+            except StoreUnavailable as error:  # a moment without threads
+                went_wrong("stateward-spill", error)
         elif delay < self._tick:
             self._ticker.wake()
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from stateward.engines.redis.client.server import Address
 from stateward.engines.redis.client.wire import Command
-from stateward.engines.redis.failures import Demoted
-from stateward.errors import StoreUnavailable
+from stateward.engines.redis.failures import Demoted, not_for_us
+from stateward.errors import AccessRefused, StoreUnavailable
 from stateward.sync.engines.redis.client.pool import Pool
 from stateward.sync.engines.redis.client.topology import OneServer, ask_once
 
@@ -53,9 +53,12 @@ class SentinelServer(OneServer):
         self, sentinel: Address, *more: Command, deadline: float | None = None
     ) -> tuple[Address, list[Any]]:
         """Return the primary, and the replies to other commands."""
-        server, service = self._server.without_login(), self._server.service
+        server, service = self._server.of_sentinels(), self._server.service
         first = ("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
-        reply, *others = ask_once(server, sentinel, first, *more, deadline=deadline)
+        try:
+            reply, *others = ask_once(server, sentinel, first, *more, deadline=deadline)
+        except AccessRefused as error:
+            raise not_for_us(error, sentinel) from error.__cause__
         if reply is None:
             raise StoreUnavailable(f"the sentinel {sentinel} knows no primary called {service!r}")
         return Address(reply[0].decode(), int(reply[1])), others

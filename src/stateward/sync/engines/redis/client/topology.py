@@ -10,7 +10,7 @@ from hiredis import ReplyError
 
 from stateward.engines.permits import Permits
 from stateward.engines.redis.client.connection_sync import Connection
-from stateward.engines.redis.client.pipeline import Pipeline, PipelineStep
+from stateward.engines.redis.client.pipeline import Answers, Pipeline, PipelineStep
 from stateward.engines.redis.client.server import Address, Server
 from stateward.engines.redis.client.wire import Command, pack
 from stateward.engines.redis.failures import Demoted, refused, unreachable
@@ -102,26 +102,28 @@ class OneServer:
         connection = self._pool.idle()
         return None if connection is None else (self._pool, connection)
 
-    def trip(self, steps: Sequence[PipelineStep], deadline: float | None = None) -> list[list[Any]]:
+    def trip(self, steps: Sequence[PipelineStep], deadline: float | None = None) -> Answers:
         """The replies to every step, from one pipeline on one connection."""
-        pipeline = Pipeline(steps, self._server)
         try:
             self._find(deadline)
             pool = self._pool
             connection = pool.borrow(deadline)
+            pipeline = Pipeline(steps, self._server, pool.replica_wait, deadline)
             try:
                 sent = connection.round_trip(pipeline.packed, pipeline.replies, deadline)
                 if not pipeline.take(sent):
-                    self._repeat(connection, pipeline, deadline)
+                    self._repeat(connection, pipeline, pool, deadline)
             finally:
                 pool.give_back(connection)
             pipeline.check(self.name)
         except StoreUnavailable as error:
             self.doubt(error)
             raise
-        return pipeline.answers
+        return Answers(pipeline.answers, pipeline.unreplicated)
 
-    def _repeat(self, connection: Connection, pipeline: Pipeline, deadline: float | None) -> None:
+    def _repeat(
+        self, connection: Connection, pipeline: Pipeline, pool: Pool, deadline: float | None
+    ) -> None:
         """Send again, in another form, the steps that the server did not take.
 
         A server that was restarted or flushed its scripts gets them again; a server that is out of
@@ -133,7 +135,8 @@ class OneServer:
             if not numbers:
                 return
             steps = [pipeline.steps[number] for number in numbers]
-            again = Pipeline(steps, self._server, full=not forgotten)
+            wait = pool.replica_wait
+            again = Pipeline(steps, self._server, wait, deadline, full=not forgotten)
             packed, count = again.packed, again.replies
             if forgotten:
                 packed, count = self._load + packed, self._scripts + count
@@ -155,17 +158,28 @@ class OneServer:
         self._find()
         keys: set[str] = set()
         for pool in self._primaries():
-            cursor = b"0"
-            while True:
-                asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", SCANNED)
-                (reply,) = self._ask(pool, asked)
-                if isinstance(reply, ReplyError):
-                    raise refused(reply, str(pool.address))
-                cursor, names = reply
-                keys.update(name.decode() for name in names)
-                if cursor == b"0":
-                    break
+            names, cursor = self._scan(pool, pattern, b"0")
+            keys.update(names)
+            while cursor != b"0":
+                names, cursor = self._scan(pool, pattern, cursor)
+                keys.update(names)
         return sorted(keys)
+
+    def _scan(
+        self,
+        pool: Pool,
+        pattern: str,
+        cursor: bytes,
+        deadline: float | None = None,
+        count: int = SCANNED,
+    ) -> tuple[list[str], bytes]:
+        """Return some of one server's keys that match, and where to continue; b"0" is the end."""
+        asked: Command = ("SCAN", cursor, "MATCH", pattern, "COUNT", count)
+        (reply,) = self._ask(pool, asked, deadline=deadline)
+        if isinstance(reply, ReplyError):
+            raise refused(reply, str(pool.address))
+        cursor, names = reply
+        return [name.decode() for name in names], cursor
 
     def _primaries(self) -> list[Pool]:
         """Return the pools of all primaries."""
