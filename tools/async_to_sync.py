@@ -81,6 +81,7 @@ SHARED = {
     "state/intervention_record.py",
     "state/json_patch.py",
     "state/loose_ends.py",
+    "state/malformed.py",
     "state/merge_patch.py",
     "state/operation_record.py",
     "state/page_cursor.py",

@@ -44,7 +44,7 @@ class ExecuteBody(Struct, frozen=True, array_like=True):
     within: float | None = None
 
 
-class _Counted(Struct, frozen=True, array_like=True):
+class _PartsCounted(Struct, frozen=True, array_like=True):
     """A batch or a wait whose parts are counted, and not decoded."""
 
     parts: Annotated[tuple[msgspec.Raw, ...], Meta(max_length=MOST_OPS)]
@@ -109,7 +109,7 @@ def encode(value: Any, kind: str = MSGPACK) -> Body:
 
 
 _msgpack = msgspec.msgpack.Encoder().encode
-_count = msgspec.json.Decoder(_Counted).decode
+_count = msgspec.json.Decoder(_PartsCounted).decode
 _json = msgspec.json.Encoder().encode
 EXECUTE_BODY: Format[ExecuteBody] = Format(ExecuteBody, counted=True)
 WAIT_BODY: Format[WaitBody] = Format(WaitBody, counted=True)

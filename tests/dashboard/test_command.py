@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -46,9 +48,21 @@ def test_it_serves_opens_the_browser_and_leaves_no_key_behind(tmp_path: Path) ->
         while not opened.exists():
             assert time.monotonic() < end, "no browser was opened"
             time.sleep(0.02)
-        assert opened.read_text().strip() == told["url"]
+        page = Path(opened.read_text().strip().removeprefix("file://"))
+        assert key not in opened.read_text(), "others see the command line of the browser"
+        assert stat.S_IMODE(page.stat().st_mode) == 0o600
+        assert told["url"] in page.read_text("utf-8")
+        rebound = urllib.request.Request(
+            here.replace("/ui/", "/v1/threads"),
+            headers={"authorization": f"Bearer {key}", "host": "evil.example"},
+        )
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(rebound, timeout=PATIENCE)
+        assert refused.value.code == 421
+        refused.value.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
+        assert not page.exists()
     finally:
         if process.poll() is None:
             process.kill()

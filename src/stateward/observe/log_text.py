@@ -62,6 +62,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "the keys for verifying tokens cannot be fetched from {source} ({error})",
         "The previous keys stay valid, and it is retried. Fix the address, or the network",
     ),
+    "record_malformed": (
+        "the {kind} {id} in the namespace {namespace} is malformed and was left out ({error})",
+        "Find out which program wrote it; an export has it as it is stored",
+    ),
     "request_refused": (
         "a request was refused with {answer} ({method} {path}, key {key}, from {address})",
         "If that goes on, somebody may be trying keys, or a program has the wrong one",

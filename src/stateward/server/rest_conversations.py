@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from stateward.codec import check_key, encode, encode_document
 from stateward.errors import KeyReusedError
-from stateward.kinds import THREAD
+from stateward.kinds import EFFECT, THREAD
 from stateward.layers.outage.answers import Suppressed
 from stateward.ops import (
     Absent,
@@ -200,7 +200,7 @@ async def _update(call: RestCall) -> Reply:
     ConversationDeleted,
     Whom,
     headers=(RETRIES,),
-    writes=(THREAD,),
+    writes=(THREAD, EFFECT),
 )
 async def _delete(call: RestCall) -> Reply:
     """Remove a conversation with its items."""

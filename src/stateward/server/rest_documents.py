@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import datetime
 from email.utils import format_datetime
+from functools import partial
 from typing import Annotated, Any, NamedTuple, NoReturn
 
 from msgspec import Meta, Struct
@@ -25,10 +26,10 @@ from stateward.server.route import (
     RestCall,
     RestRoute,
     RouteDeed,
-    RouteOptions,
 )
 from stateward.state.documents import DocumentHandle
 from stateward.state.handle import Handle
+from stateward.state.malformed import readable
 from stateward.state.merge_patch import merge_patch
 from stateward.state.refusals import refuse
 from stateward.state.stored_document import document
@@ -159,7 +160,11 @@ async def _list(call: RestCall) -> Reply:
     query: NamesQuery = call.query
     documents = _documents(call)
     listed = await list_documents(documents.handle, query.prefix, query.after, query.limit)
-    shown = [named_document(name, document(value)) for name, value in listed.documents]
+    shown = [
+        named_document(name, found)
+        for name, value in listed.documents
+        if (found := readable(documents.handle.entity, partial(document, value))) is not None
+    ]
     return answer(Page(shown, listed.next), headers=linked(call, listed.next))
 
 
@@ -296,7 +301,7 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
     delete = RouteDeed("document delete", kind, kind, ("forget",), makes_room=True)
     undo = RouteDeed("document undo", kind, kind, ("to", "at"))
     read = RouteDeed("document read", kind, kind, reads=True)
-    rights: RouteOptions = {"writes": (USER,)} if kind == USER else {"one_users": False}
+    writes = (USER,) if kind == USER else ()
     return (
         RestRoute(
             *("GET", under, "read", _list, f"List {what} by name"),
@@ -314,7 +319,8 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             *(value, of.whom, value),
             headers=match,
             deed=put,
-            **rights,
+            one_users=kind == USER,
+            writes=writes,
         ),
         RestRoute(
             *("PATCH", one, "write", _patch, f"Apply a JSON merge patch to {one_of}"),
@@ -322,7 +328,8 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             headers=match,
             takes=MERGE_PATCH,
             deed=patch,
-            **rights,
+            one_users=kind == USER,
+            writes=writes,
         ),
         RestRoute(
             *("DELETE", one, "write", _delete, f"Remove {one_of}"),
@@ -330,7 +337,8 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             status=204,
             headers=match,
             deed=delete,
-            **rights,
+            one_users=kind == USER,
+            writes=writes,
         ),
         RestRoute(
             *("GET", f"{one}/history", "read", _history, f"List the versions of {one_of}"),
@@ -347,7 +355,8 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             *(value, of.whom, UndoBody),
             empty=(204,),
             deed=undo,
-            **rights,
+            one_users=kind == USER,
+            writes=writes,
         ),
     )
 

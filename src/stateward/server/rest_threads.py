@@ -11,7 +11,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from stateward.errors import StateConflictError
-from stateward.kinds import FORK, THREAD
+from stateward.kinds import EFFECT, FORK, THREAD
 from stateward.records import Appended, Change, Cursor, ThreadInfo
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
@@ -245,7 +245,7 @@ async def appended(handle: Handle, appending: Coroutine[Any, Any, Appended]) -> 
 
 
 @THREADS.logged("thread delete", makes_room=True)
-@THREADS.route("DELETE /v1/threads/{thread}", "write", None, Whom, writes=(THREAD,))
+@THREADS.route("DELETE /v1/threads/{thread}", "write", None, Whom, writes=(THREAD, EFFECT))
 async def _delete(call: RestCall) -> Reply:
     """Remove a conversation."""
     await _thread(call).delete()

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from stateward.errors import InvalidInput
-from stateward.kinds import THREAD
+from stateward.kinds import EFFECT, THREAD
 from stateward.ops import Found, Log
 from stateward.records import Branch, Late, Origin, Shaper, Summary, ThreadInfo
 from stateward.repeats import find_repeats
@@ -191,7 +191,9 @@ async def _describe(call: RestCall) -> Reply:
 
 
 @TRANSCRIPTS.logged("thread archive")
-@TRANSCRIPTS.route("POST /v1/threads/{thread}/archive", "write", None, Whom, writes=(THREAD,))
+@TRANSCRIPTS.route(
+    "POST /v1/threads/{thread}/archive", "write", None, Whom, writes=(THREAD, EFFECT)
+)
 async def _archive(call: RestCall) -> Reply:
     """Archive a conversation: keep it, but leave it out of lists."""
     await _refuse_missing(call)
@@ -200,7 +202,9 @@ async def _archive(call: RestCall) -> Reply:
 
 
 @TRANSCRIPTS.logged("thread unarchive")
-@TRANSCRIPTS.route("POST /v1/threads/{thread}/unarchive", "write", None, Whom, writes=(THREAD,))
+@TRANSCRIPTS.route(
+    "POST /v1/threads/{thread}/unarchive", "write", None, Whom, writes=(THREAD, EFFECT)
+)
 async def _unarchive(call: RestCall) -> Reply:
     """Unarchive a conversation: show it in lists again."""
     await _refuse_missing(call)

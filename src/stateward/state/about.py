@@ -8,6 +8,7 @@ from typing import Any
 from stateward.codec import Limits, check_id, decode, encode, encode_document, shown
 from stateward.errors import InvalidInput
 from stateward.ops import Found
+from stateward.state.malformed import readable
 
 ABOUT = "about"  # the document with title and labels
 VARS = "vars"  # the document with the variables
@@ -70,17 +71,26 @@ def unarchived(about: Mapping[str, Any]) -> str:
 
 def title_and_labels(thread: Found) -> tuple[str | None, dict[str, str]]:
     """Return the title and the labels of a thread as listed."""
-    value = thread.documents.get(ABOUT)
-    if value is None:
-        return None, {}
-    about = decode(value.json)
-    return about["title"], about["labels"]
+    about = readable(thread.entity, lambda: _about(thread))
+    return (None, {}) if about is None else (about["title"], about["labels"])
 
 
 def is_archived(thread: Found) -> bool:
     """Return whether a thread as listed is archived."""
+    about = readable(thread.entity, lambda: _about(thread))
+    return about is not None and about.get("archived") is True
+
+
+def _about(thread: Found) -> dict[str, Any] | None:
+    """Return the document; raises `TypeError` if it is another's work."""
     value = thread.documents.get(ABOUT)
-    return value is not None and decode(value.json).get("archived", False)
+    if value is None:
+        return None
+    about = decode(value.json)
+    if not isinstance(about["title"], str | None) or not isinstance(about["labels"], dict):
+        raise TypeError("a title or labels of another type")
+    labels: dict[str, Any] = about
+    return labels
 
 
 def shown_in(labels: Labels | None, which: bool | None) -> Callable[[Found], bool]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from stateward.codec import decode, encode
 from stateward.engine import GRACE
-from stateward.errors import EntityBusy, StateConflictError, StoreFull
+from stateward.errors import EntityBusy, SchemaError, StateConflictError, StoreFull
 from stateward.files import WholeFile
 from stateward.kinds import ERASED, ERASED_ALL, FORK, REMEMBERING, THREAD, WORKFLOW, erasure_of
 from stateward.layers.gather import gather
@@ -37,6 +37,7 @@ from stateward.records import ErasureReceipt, Exported, moment
 from stateward.state.document_record import read_record
 from stateward.state.handle import Handle, tell_of, tell_of_erasure
 from stateward.state.loose_ends import OPEN, opened_by
+from stateward.state.malformed import readable
 from stateward.state.refusals import refuse, stored
 from stateward.state.scope import Scope
 from stateward.state.stored_document import document_at
@@ -255,7 +256,7 @@ async def entity_lines(scope: Scope, listed: Found) -> AsyncIterator[dict[str, A
             "name": name,
             "version": value.version,
             "updated_at": moment(value.updated).isoformat(),
-            "value": decode(value.json),
+            **_decoded("value", value.json),
         }
     after = 0
     while True:
@@ -265,19 +266,28 @@ async def entity_lines(scope: Scope, listed: Found) -> AsyncIterator[dict[str, A
             if not entry.body:
                 continue  # removed
             if entity.kind in REMEMBERING:
-                yield _version(entry)
+                version = readable(entity, partial(_version, entry))
+                yield version or {"is": "version", "stamp": entry.stamp, "malformed": entry.body}
                 continue
             message = {
                 "is": "message",
                 "version": entry.seq,
                 "at": moment(entry.at).isoformat(),
                 "key": entry.key,
-                "message": decode(entry.body),
+                **_decoded("message", entry.body),
             }
-            yield message if entry.note is None else message | {"saw": decode(entry.note)}
+            yield message if entry.note is None else message | _decoded("saw", entry.note)
         if not page.entries:
             return
         after = page.entries[-1].seq
+
+
+def _decoded(name: str, text: str) -> dict[str, Any]:
+    """Return what is stored under its name; the text itself if it cannot be decoded."""
+    try:
+        return {name: decode(text)}
+    except SchemaError:
+        return {"malformed": text}
 
 
 def _version(entry: Entry) -> dict[str, Any]:

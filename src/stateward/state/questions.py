@@ -10,7 +10,10 @@ label the signal, its owner that of the workflow.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
+
+from msgspec.structs import replace
 
 from stateward.codec import check_count, decode, encode, encode_value
 from stateward.errors import NotPermitted
@@ -30,6 +33,7 @@ from stateward.ops import (
 from stateward.records import OpenQuestion
 from stateward.state.handle import Handle
 from stateward.state.loose_ends import question_of
+from stateward.state.malformed import readable
 from stateward.state.refusals import stored
 from stateward.state.scope import Scope
 from stateward.state.work import signal_writes
@@ -103,6 +107,17 @@ async def open_questions(
         documents=(QUESTION,),
         after=after,
     )
-    async for page in scope.pages(op, here=True, limit=limit):
-        for question in page.entities:
-            yield question_of(question)
+    left = limit
+    while left != 0:
+        malformed, last = 0, op.after
+        async for page in scope.pages(op, here=True, limit=left):
+            for found in page.entities:
+                last = encode([0.0, QUESTION, found.entity.id], "a cursor")
+                question = readable(found.entity, partial(question_of, found))
+                if question is None:
+                    malformed += 1
+                else:
+                    yield question
+        if left is None or not malformed:
+            return
+        op, left = replace(op, after=last), malformed

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -38,6 +39,7 @@ from stateward.ops import (
 )
 from stateward.records import ScheduleInfo
 from stateward.state.handle import Handle
+from stateward.state.malformed import readable
 from stateward.state.refusals import stored
 from stateward.state.schedule_record import (
     ACTIVE,
@@ -213,6 +215,11 @@ async def list_schedules(scope: Scope, owner: str | None) -> AsyncIterator[Sched
 
 async def infos(scope: Scope, schedules: Sequence[Found]) -> list[ScheduleInfo]:
     """Return schedules with the outcomes of their last ticks, which are read in one batch."""
+    schedules = [
+        schedule
+        for schedule in schedules
+        if readable(schedule.entity, partial(schedule_info, schedule, None)) is not None
+    ]
     runs = [last_run(schedule) for schedule in schedules]
     fetches = [Fetch(run, documents=(ERROR,)) for run in runs if run is not None]
     outcomes = iter(await scope.execute(fetches) if fetches else ())

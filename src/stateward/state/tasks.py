@@ -25,6 +25,7 @@ from stateward.ops import (
 )
 from stateward.records import TaskInfo
 from stateward.state.handle import Handle
+from stateward.state.malformed import readable
 from stateward.state.recent import Order, listed
 from stateward.state.refusals import stored
 from stateward.state.scope import Scope
@@ -144,5 +145,9 @@ async def list_tasks(
 ) -> AsyncIterator[TaskInfo]:
     """Yield tasks by id, or the most recently updated first."""
     op = List(scope.namespace, kind=TASK, owner=owner, status=status, documents=SHOWN)
-    async for task, cursor in listed(scope, op, order, before, limit):
+
+    def is_task(found: Found) -> bool:
+        return readable(found.entity, lambda: task_info(found)) is not None
+
+    async for task, cursor in listed(scope, op, order, before, limit, is_task):
         yield task_info(task, cursor)

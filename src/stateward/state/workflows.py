@@ -47,6 +47,7 @@ from stateward.state.interventions import cancel, delete, fork, retry
 from stateward.state.leases import LeaseWait
 from stateward.state.loose_ends import OPEN
 from stateward.state.machine import missing, move, not_active
+from stateward.state.malformed import readable
 from stateward.state.recent import Order, listed
 from stateward.state.refusals import stored
 from stateward.state.run import Run
@@ -412,5 +413,9 @@ async def list_workflows(
     op = List(
         scope.namespace, kind=WORKFLOW, label=kind, owner=owner, status=status, documents=TELLING
     )
-    async for workflow, cursor in listed(scope, op, order, before, limit):
+
+    def is_workflow(found: Found) -> bool:
+        return readable(found.entity, lambda: workflow_info(found, "", 0.0)) is not None
+
+    async for workflow, cursor in listed(scope, op, order, before, limit, is_workflow):
         yield workflow_info(workflow, cursor, scope.world.now())

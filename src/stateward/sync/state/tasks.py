@@ -25,6 +25,7 @@ from stateward.ops import (
     Value,
 )
 from stateward.records import TaskInfo
+from stateward.state.malformed import readable
 from stateward.state.refusals import stored
 from stateward.state.task_record import (
     CALL,
@@ -145,5 +146,9 @@ def list_tasks(
 ) -> Iterator[TaskInfo]:
     """Yield tasks by id, or the most recently updated first."""
     op = List(scope.namespace, kind=TASK, owner=owner, status=status, documents=SHOWN)
-    for task, cursor in listed(scope, op, order, before, limit):
+
+    def is_task(found: Found) -> bool:
+        return readable(found.entity, lambda: task_info(found)) is not None
+
+    for task, cursor in listed(scope, op, order, before, limit, is_task):
         yield task_info(task, cursor)

@@ -42,6 +42,7 @@ from stateward.ops import (
 )
 from stateward.records import WorkflowInfo
 from stateward.state.loose_ends import OPEN
+from stateward.state.malformed import readable
 from stateward.state.refusals import stored
 from stateward.state.run_record import RunRecord, is_parked
 from stateward.state.work import OF_THE_STORE, error_text, holds, signal_writes
@@ -413,5 +414,9 @@ def list_workflows(
     op = List(
         scope.namespace, kind=WORKFLOW, label=kind, owner=owner, status=status, documents=TELLING
     )
-    for workflow, cursor in listed(scope, op, order, before, limit):
+
+    def is_workflow(found: Found) -> bool:
+        return readable(found.entity, lambda: workflow_info(found, "", 0.0)) is not None
+
+    for workflow, cursor in listed(scope, op, order, before, limit, is_workflow):
         yield workflow_info(workflow, cursor, scope.world.now())
