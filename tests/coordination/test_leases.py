@@ -15,7 +15,7 @@ import stateward
 import stateward.sync
 from coordination.conftest import Stall
 from coordination.loops import on_every_loop, while_the_machine_runs
-from stateward import LeaseHeld, LeaseLost, Policy, StoreUnavailable
+from stateward import ConversationDeletedError, LeaseHeld, LeaseLost, Policy, StoreUnavailable
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
 from stateward.engines.passthrough import Passthrough
@@ -109,7 +109,7 @@ async def test_the_leader_of_a_deleted_thread_is_told(url: str) -> None:
             async with store.thread("t").lead(ttl=SHORT) as lease:
                 await other.thread("t").append({"n": 1})
                 await other.thread("t").delete()
-                with pytest.raises(LeaseLost):
+                with pytest.raises(ConversationDeletedError):
                     await store.thread("t").append({"n": 2}, fence=lease)
                 await for_ever()
         assert not (await other.thread("t").load()).exists

@@ -37,7 +37,7 @@ from stateward.records import Branch, Cursor, Origin, moment
 from stateward.state.about import VARS
 from stateward.state.conversation_life import Life
 from stateward.state.handle import Handle
-from stateward.state.refusals import deleted, stored
+from stateward.state.refusals import applied_in_part, deleted, stored
 from stateward.state.shared_message import FORKED_FROM, number_spans
 from stateward.state.stored_document import document_at
 from stateward.state.window_request import WindowRequest
@@ -56,12 +56,13 @@ async def fork(handle: Handle, to: str, at: Cursor | None) -> str | None:
         copy = replace(origin, entity=entity)
         permitted = await declare_fork(origin, to)
         begun = stored(await copy.commit(await _beginning(origin, at), permitted), entity)
-        now = (await origin.fetch()).head
-        life = Life.of(before, 0.0)
-        if not life.is_over(now) and now.label == before.label:
-            return origin.owner
-        # What was removed from the origin while it was read must not live on in the copy.
-        await copy.commit((Drop(),), (LogAt(begun.version, begun.stamp or None),))
+        with applied_in_part():
+            now = (await origin.fetch()).head
+            life = Life.of(before, 0.0)
+            if not life.is_over(now) and now.label == before.label:
+                return origin.owner
+            # What was removed from the origin while it was read must not live on in the copy.
+            await copy.commit((Drop(),), (LogAt(begun.version, begun.stamp or None),))
         if life.is_over(now):
             raise deleted(handle.entity)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
 
 from stateward.codec import check_count
 from stateward.errors import InvalidInput
-from stateward.ops import Found, List, Listed
+from stateward.kinds import THREAD
+from stateward.ops import Entity, Found, List, Listed
 from stateward.state.page_cursor import PageCursor, cursors
 from stateward.state.scope import Scope
 
@@ -54,8 +55,9 @@ async def listed(
 
 async def _by_id(scope: Scope, op: List, wanted: Wanted | None) -> AsyncIterator[tuple[Found, str]]:
     async for page in scope.pages(op):
+        empty = await not_begun(scope, page.entities)
         for entity in page.entities:
-            if wanted is None or wanted(entity):
+            if entity.entity not in empty and (wanted is None or wanted(entity)):
                 yield entity, ""
 
 
@@ -70,11 +72,35 @@ async def _recent(
     while True:
         page = (await scope.execute((replace(op, recent=True, after=after, limit=size),)))[0]
         assert isinstance(page, Listed)
+        empty = await not_begun(scope, page.entities)
         for entity, then in zip(
             page.entities, cursors(page.entities, after, page.next, size), strict=True
         ):
-            if not cursor.was_shown(entity) and (wanted is None or wanted(entity)):
+            if entity.entity in empty or cursor.was_shown(entity):
+                continue
+            if wanted is None or wanted(entity):
                 yield entity, str(then)
         if page.next is None:
             return
         after, size = page.next, usual
+
+
+async def not_begun(scope: Scope, listed: Sequence[Found]) -> frozenset[Entity]:
+    """Return the conversations that hold nothing: only a lease has made them.
+
+    They stay, because others may be writing there, but are not shown.
+    """
+    silent = [
+        each.entity
+        for each in listed
+        if each.entity.kind == THREAD and not each.head.version and not each.documents
+    ]
+    if not silent:
+        return frozenset()
+    asked = [List(each.namespace, within=each, values=False, limit=1) for each in silent]
+    outcomes = await scope.execute(asked)
+    return frozenset(
+        each
+        for each, page in zip(silent, outcomes, strict=True)
+        if isinstance(page, Listed) and not page.documents
+    )

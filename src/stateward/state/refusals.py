@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from stateward.errors import (
@@ -12,6 +14,7 @@ from stateward.errors import (
     NotYoursError,
     StateConflictError,
     StatewardError,
+    StoreUnavailable,
 )
 from stateward.kinds import THREAD
 from stateward.ops import (
@@ -29,6 +32,16 @@ from stateward.ops import (
     NotYours,
     Outcome,
 )
+
+
+@contextmanager
+def applied_in_part() -> Iterator[None]:
+    """Let no failure in the block say that nothing was applied: the commit before it was."""
+    try:
+        yield
+    except StoreUnavailable as error:
+        error.applied = "unknown"
+        raise
 
 
 def stored(outcome: Outcome, entity: Entity) -> Applied:

@@ -50,7 +50,7 @@ from stateward.state.feeds import change_of, entries_after
 from stateward.state.handle import Handle
 from stateward.state.json_document import append_patching
 from stateward.state.locks import Lock
-from stateward.state.refusals import stored
+from stateward.state.refusals import applied_in_part, stored
 from stateward.state.scope import Scope
 from stateward.state.shared_message import FORKED_FROM
 from stateward.state.stored_document import document_at
@@ -119,10 +119,10 @@ class Thread:
         `duplicate` that returns the first one's `messages`. `expect` is the version (or window)
         that the messages were written for: if others were appended since, raises
         `StateConflictError`. `fence` is a lease on this thread: once it is lost, raises
-        `LeaseLost`. `vars` is a JSON merge patch for the thread's variables, applied in the same
-        commit. `saw` is the window or context that these messages answer: its receipt is stored
-        with them, for `store.knew`; if the conversation was deleted since it was read, raises
-        `ConversationDeletedError`.
+        `LeaseLost`, or `ConversationDeletedError` if the conversation is gone. `vars` is a JSON
+        merge patch for the thread's variables, applied in the same commit. `saw` is the window or
+        context that these messages answer: its receipt is stored with them, for `store.knew`; if
+        the conversation was deleted since it was read, raises `ConversationDeletedError`.
 
         If the store fails, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
         whose `applied` says whether the messages may have been stored. A plain append is spilled
@@ -386,7 +386,8 @@ class Thread:
             from stateward.state.forks import forget_branch
 
             await forget_branch(handle, outcome.values[FORKED_FROM], at)
-        await drop_effects(handle.scope, handle.entity)
+        with applied_in_part():  # a repetition of the call removes the effects that are left
+            await drop_effects(handle.scope, handle.entity)
 
     async def claim(self, *, user: str) -> Thread:
         """Give a conversation without an owner to a user, and return that user's handle.

@@ -18,10 +18,11 @@ from stateward.context.window import (
     system_messages,
     untied_window,
 )
-from stateward.ops import Entry, Fetch, Fetched, Head, Log, Outcome
+from stateward.ops import Entry, Fetch, Fetched, Found, Head, Log, Outcome
 from stateward.records import Change, Shaper
 from stateward.state.feeds import change_of, reset
 from stateward.state.handle import Handle
+from stateward.state.recent import not_begun
 from stateward.state.refusals import refuse
 from stateward.state.scope import Scope
 from stateward.state.summaries import current_summary
@@ -88,6 +89,10 @@ async def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcom
     newest, read = outcomes[0], scope.world.monotonic()
     if type(newest) is not Fetched:
         refuse(newest, request.entity)
+    if newest.head.exists and not newest.head.version:
+        found = Found(request.entity, newest.head, newest.documents)
+        if await not_begun(scope, (found,)):
+            newest = replace(newest, head=replace(newest.head, exists=False))
     messages: list[Message] | None = None
     if len(outcomes) == 1 and request.is_plain and scope.shaper is None:
         head = newest.head

@@ -68,8 +68,13 @@ def signs_of(repeats: Iterable[Repeat], read: ReadThread) -> list[Sign]:
     ]
 
 
-def turn_of(read: ReadThread, signs: Sequence[Sign], at: Cursor | None) -> AppendSpan:
-    """The turn that was asked for: of a question that was stored alone, the answer to it."""
+def turn_of(
+    read: ReadThread, signs: Sequence[Sign], at: Cursor | None, *, has_receipt: bool = False
+) -> AppendSpan:
+    """The turn that was asked for: of a question that was stored alone, the answer to it.
+
+    What has a receipt was a turn, even if its answer was rewritten since.
+    """
     if at is None:
         sign = strongest(signs)
         span = None if sign is None else span_of(sign.turn, read.appends)
@@ -82,4 +87,6 @@ def turn_of(read: ReadThread, signs: Sequence[Sign], at: Cursor | None) -> Appen
             "was never there"
         )
     following = read.appends[read.appends.index(span) :]
-    return span if span.speaks else next((each for each in following if each.speaks), span)
+    if span.speaks or has_receipt:
+        return span
+    return next((each for each in following if each.speaks), span)

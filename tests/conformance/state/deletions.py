@@ -26,6 +26,7 @@ from stateward.ops import Applied, Duplicate, Entity, Fetched, Op, Outcome
 from stateward.store import Store
 from stateward.testing.conformance.harness import Caller, raises
 
+TURNS: tuple[dict[str, Any], ...] = ({}, {"alone": True}, {"context": True})
 SOON = 0.001  # seconds of retention
 FRESH = "said afterwards"
 REPLY = f"{SECRET}, yes"  # in messages alone
@@ -184,7 +185,7 @@ async def the_calls_that_matter_most_do_not_bring_a_conversation_back(h: StoreHa
 async def a_turn_in_progress_is_refused_once_its_conversation_is_deleted(h: StoreHarness) -> None:
     async with h.store() as store, h.store() as other:
         for end in ("erased", "deleted"):
-            for options in ({}, {"alone": True}, {"context": True}):
+            for options in TURNS:
                 thread = store.thread("t", user="u")
                 await thread.append(says("my iban is DE00"), says("ok"))
                 with raises(ConversationDeletedError) as caught:
@@ -203,7 +204,7 @@ async def a_turn_in_progress_is_refused_once_its_conversation_is_deleted(h: Stor
 @case
 async def a_turn_is_refused_though_its_conversation_has_begun_again(h: StoreHarness) -> None:
     async with h.store() as store, h.store() as other:
-        for options in ({}, {"alone": True}):
+        for options in TURNS[:2]:
             thread, theirs = store.thread("t", user="u"), other.thread("t", user="u")
             await thread.append(says("old"))
             with raises(ConversationDeletedError):
@@ -220,7 +221,7 @@ async def a_turn_is_refused_though_its_conversation_has_begun_again(h: StoreHarn
 async def the_first_turn_of_a_user_erased_meanwhile_is_refused(h: StoreHarness) -> None:
     """There is no conversation yet that could be deleted; but the model was given the profile."""
     async with h.store() as store, h.store() as other:
-        for options in ({}, {"alone": True}, {"context": True}):
+        for options in TURNS:
             await other.user("u").put({"iban": "DE00"})
             await h.world.pause(0.01)
             with raises(ConversationDeletedError):

@@ -219,6 +219,9 @@ async def a_child_that_outlives_its_parent_is_kept_for_its_own_time(h: StoreHarn
         async def leave(run: Run) -> None:
             raise LookupError("refused")
 
+        async def done(run: Run) -> int:
+            return 1
+
         async with store.workflow("w", kind="k", retain=DAY) as run:
             await parent(run)
         with raises(LookupError):
@@ -226,7 +229,7 @@ async def a_child_that_outlives_its_parent_is_kept_for_its_own_time(h: StoreHarn
                 await leave(run)
         await h.pass_time(2 * DAY)
         assert await ids(store) == ["w/c#1"]
-        await operations.work(store, child=lambda run: 1)
+        await operations.work(store, child=done)
         assert await ids(store) == ["w/c#1"]
         await h.pass_time(2 * DAY)
         assert await ids(store) == []

@@ -530,3 +530,40 @@ async def a_policy_that_raises_is_heeded(h: StoreHarness) -> None:
     async with severable(h, read_timeout=0.2, threads="raise") as store:
         with store.faults.unavailable(), raises(StoreUnavailable):
             await store.thread("t").turn(key="r").__aenter__()
+
+
+@case
+async def a_conversation_that_only_a_lease_has_made_is_not_shown(h: StoreHarness) -> None:
+    async with h.store(policy=PATIENT) as store, h.store(policy=PATIENT) as other:
+        thread = store.thread("t", user="u")
+
+        async def shown() -> list[str]:
+            by_id = [info.id async for info in other.threads(limit=1)]
+            recent = [info.id async for info in other.threads(order="recent", limit=1)]
+            assert by_id == recent
+            assert (await other.thread("t", user="u").load()).exists == (by_id == ["t"])
+            assert (await other.thread("t", user="u").load(turns=1)).exists == (by_id == ["t"])
+            return by_id
+
+        async def leave() -> None:
+            try:
+                async with thread.turn(key="r", alone=True):
+                    assert await shown() == shown_before
+                    raise RuntimeError("the model is down")
+            except RuntimeError:
+                async with thread.lead():
+                    assert await shown() == shown_before
+
+        shown_before: list[str] = []
+        await leave()
+        assert await shown() == []
+        await other.thread("z", user="u").append(QUESTION)
+        assert [info.id async for info in other.threads(limit=1)] == ["z"], "a later one is shown"
+        await other.thread("z", user="u").delete()
+        await thread.vars.put({"topic": "tea"})
+        shown_before = ["t"]
+        await leave()
+        assert await shown() == ["t"]
+        async with thread.turn(key="r", last=20, alone=True) as turn:
+            await turn.store(QUESTION, says("here"))
+        assert await messages(other) == [QUESTION, says("here")]

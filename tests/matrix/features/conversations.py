@@ -48,8 +48,6 @@ class Turns(Feature):
         await turn.__aenter__()
         until = program.now + (DAY if alone else 1_000 * DAY)
         self.entered.append(OpenTurn(talk, talk.life, key, turn, until))
-        if alone and not talk.exists:
-            program.claimed.add(talk.id)
         return f"{key} in {talk.id}{' alone' if alone else ''}"
 
     async def answer(self) -> str | None:
@@ -102,7 +100,6 @@ class Turns(Feature):
         return f"{key} in {talk.id}"
 
     async def _leave(self, opened: OpenTurn, error: BaseException | None = None) -> None:
-        self.program.claimed.discard(opened.talk.id)
         try:
             await opened.turn.__aexit__(type(error) if error else None, error, None)
         except stateward.LeaseLost:
@@ -281,7 +278,7 @@ class Retained(Feature):
 
     async def check(self) -> None:
         infos = [info async for info in self.program.store.threads()]
-        shown = {i.id for i in infos if i.version or i.id not in self.program.claimed}
+        shown = {info.id for info in infos}
         expected = {t.id for t in self.program.talks.values() if t.exists and not t.archived}
         if shown != expected:
             raise Violation(f"{shown} are listed outside of the archive, not {expected}")

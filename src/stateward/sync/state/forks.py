@@ -37,7 +37,7 @@ from stateward.ops import (
 from stateward.records import Branch, Cursor, Origin, moment
 from stateward.state.about import VARS
 from stateward.state.conversation_life import Life
-from stateward.state.refusals import deleted, stored
+from stateward.state.refusals import applied_in_part, deleted, stored
 from stateward.state.shared_message import FORKED_FROM, number_spans
 from stateward.state.stored_document import document_at
 from stateward.state.window_request import WindowRequest
@@ -57,12 +57,13 @@ def fork(handle: Handle, to: str, at: Cursor | None) -> str | None:
         copy = replace(origin, entity=entity)
         permitted = declare_fork(origin, to)
         begun = stored(copy.commit(_beginning(origin, at), permitted), entity)
-        now = origin.fetch().head
-        life = Life.of(before, 0.0)
-        if not life.is_over(now) and now.label == before.label:
-            return origin.owner
-        # What was removed from the origin while it was read must not live on in the copy.
-        copy.commit((Drop(),), (LogAt(begun.version, begun.stamp or None),))
+        with applied_in_part():
+            now = origin.fetch().head
+            life = Life.of(before, 0.0)
+            if not life.is_over(now) and now.label == before.label:
+                return origin.owner
+            # What was removed from the origin while it was read must not live on in the copy.
+            copy.commit((Drop(),), (LogAt(begun.version, begun.stamp or None),))
         if life.is_over(now):
             raise deleted(handle.entity)
 

@@ -44,7 +44,7 @@ from stateward.ops import (
 from stateward.state.conversation_life import Life
 from stateward.state.edits import EDITS, edited
 from stateward.state.receipts import note_of
-from stateward.state.refusals import deleted, refuse, stored
+from stateward.state.refusals import applied_in_part, deleted, refuse, stored
 from stateward.sync.state.scope import Scope
 
 PINNED = "pinned"  # the document of a thread that is kept regardless of `retain`
@@ -181,7 +181,7 @@ class Handle(Struct, frozen=True):
         if key is not None and type(outcome) is KeyReused and not takes_first:
             outcome = self.same_messages(outcome, added)
         if life is not None and (type(outcome) is not Applied or life.existed <= outcome.created):
-            self.check_life(life, outcome, len(added.bodies))
+            self.check_life(life, outcome, len(added.bodies), acknowledge=keep)
         if scope.listener is not None:
             if type(outcome) is Applied:
                 self.tell(messages, outcome.version)
@@ -195,11 +195,19 @@ class Handle(Struct, frozen=True):
             return None
         return Life.of(head, self.scope.world.monotonic())
 
-    def check_life(self, life: Life, outcome: Outcome | Suppressed, messages: int = 0) -> None:
+    def check_life(
+        self,
+        life: Life,
+        outcome: Outcome | Suppressed,
+        messages: int = 0,
+        *,
+        acknowledge: bool = False,
+    ) -> None:
         """Raise `ConversationDeletedError` if the conversation's life is over.
 
         A commit of so many messages that has begun a new life, because the old one expired, is
-        taken back; so is one of a user who was erased before there was a conversation.
+        taken back; so is one of a user who was erased before there was a conversation. If the store
+        fails meanwhile, raises `StoreUnavailable`, unless what is stored is to be acknowledged.
         """
         if isinstance(outcome, Conflict | Fenced | Held) and life.is_over(outcome.head):
             raise deleted(self.entity)
@@ -207,12 +215,22 @@ class Handle(Struct, frozen=True):
             outcome = outcome.first
         if type(outcome) is not Applied or life.existed > outcome.created:
             return
-        if not life.existed and not self._was_erased(life, outcome.at):
-            return
+        with applied_in_part():
+            try:
+                if not life.existed and not self._was_erased(life, outcome.at):
+                    return
+            except StoreUnavailable:
+                if acknowledge:
+                    return
+                raise
+            self._take_back(outcome, messages)
+        raise deleted(self.entity)
+
+    def _take_back(self, outcome: Applied, messages: int) -> None:
+        """Remove what was stored too late."""
         unchanged = (LogAt(outcome.version, outcome.stamp or None),)
         if not outcome.created or not self.commit_if(unchanged, Drop()):
             self._remove(outcome, messages)
-        raise deleted(self.entity)
 
     def _remove(self, appended: Applied, messages: int) -> None:
         """Remove messages that were just appended, from a conversation others write to as well."""
@@ -231,17 +249,14 @@ class Handle(Struct, frozen=True):
     def _was_erased(self, life: Life, at: float) -> bool:
         """Return whether the user was erased after the read, given the engine's time of a commit.
 
-        In doubt, what was erased stays erased. If the store fails, what it stored is acknowledged.
+        In doubt, what was erased stays erased.
         """
         scope = self.scope
         if not self.owner:
             return False
         read = at - (scope.world.monotonic() - life.read)
-        try:
-            mark = Fetch(erasure_of(scope.namespace, self.owner), documents=(ERASED,))
-            erased = scope.fetch(mark).documents.get(ERASED)
-        except StoreUnavailable:
-            return False
+        mark = Fetch(erasure_of(scope.namespace, self.owner), documents=(ERASED,))
+        erased = scope.fetch(mark).documents.get(ERASED)
         return erased is not None and erased.updated >= read
 
     def same_messages(self, refused: KeyReused, append: Append) -> Outcome:

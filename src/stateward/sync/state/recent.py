@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from msgspec.structs import replace
 
 from stateward.codec import check_count
 from stateward.errors import InvalidInput
-from stateward.ops import Found, List, Listed
+from stateward.kinds import THREAD
+from stateward.ops import Entity, Found, List, Listed
 from stateward.state.page_cursor import PageCursor, cursors
 from stateward.sync.state.scope import Scope
 
@@ -55,8 +56,9 @@ def listed(
 
 def _by_id(scope: Scope, op: List, wanted: Wanted | None) -> Iterator[tuple[Found, str]]:
     for page in scope.pages(op):
+        empty = not_begun(scope, page.entities)
         for entity in page.entities:
-            if wanted is None or wanted(entity):
+            if entity.entity not in empty and (wanted is None or wanted(entity)):
                 yield entity, ""
 
 
@@ -71,11 +73,35 @@ def _recent(
     while True:
         page = scope.execute((replace(op, recent=True, after=after, limit=size),))[0]
         assert isinstance(page, Listed)
+        empty = not_begun(scope, page.entities)
         for entity, then in zip(
             page.entities, cursors(page.entities, after, page.next, size), strict=True
         ):
-            if not cursor.was_shown(entity) and (wanted is None or wanted(entity)):
+            if entity.entity in empty or cursor.was_shown(entity):
+                continue
+            if wanted is None or wanted(entity):
                 yield entity, str(then)
         if page.next is None:
             return
         after, size = page.next, usual
+
+
+def not_begun(scope: Scope, listed: Sequence[Found]) -> frozenset[Entity]:
+    """Return the conversations that hold nothing: only a lease has made them.
+
+    They stay, because others may be writing there, but are not shown.
+    """
+    silent = [
+        each.entity
+        for each in listed
+        if each.entity.kind == THREAD and not each.head.version and not each.documents
+    ]
+    if not silent:
+        return frozenset()
+    asked = [List(each.namespace, within=each, values=False, limit=1) for each in silent]
+    outcomes = scope.execute(asked)
+    return frozenset(
+        each
+        for each, page in zip(silent, outcomes, strict=True)
+        if isinstance(page, Listed) and not page.documents
+    )

@@ -44,7 +44,7 @@ from stateward.records import (
 from stateward.state.about import ABOUT, VARS, Labels, checked, described, shown_in
 from stateward.state.appended import appended
 from stateward.state.conversation_life import Life
-from stateward.state.refusals import stored
+from stateward.state.refusals import applied_in_part, stored
 from stateward.state.shared_message import FORKED_FROM
 from stateward.state.stored_document import document_at
 from stateward.state.window_record import Context, Window
@@ -120,10 +120,10 @@ class Thread:
         `duplicate` that returns the first one's `messages`. `expect` is the version (or window)
         that the messages were written for: if others were appended since, raises
         `StateConflictError`. `fence` is a lease on this thread: once it is lost, raises
-        `LeaseLost`. `vars` is a JSON merge patch for the thread's variables, applied in the same
-        commit. `saw` is the window or context that these messages answer: its receipt is stored
-        with them, for `store.knew`; if the conversation was deleted since it was read, raises
-        `ConversationDeletedError`.
+        `LeaseLost`, or `ConversationDeletedError` if the conversation is gone. `vars` is a JSON
+        merge patch for the thread's variables, applied in the same commit. `saw` is the window or
+        context that these messages answer: its receipt is stored with them, for `store.knew`; if
+        the conversation was deleted since it was read, raises `ConversationDeletedError`.
 
         If the store fails, an append with `expect`, `fence` or `vars` raises `StoreUnavailable`,
         whose `applied` says whether the messages may have been stored. A plain append is spilled
@@ -355,7 +355,8 @@ class Thread:
             from stateward.sync.state.forks import forget_branch
 
             forget_branch(handle, outcome.values[FORKED_FROM], at)
-        drop_effects(handle.scope, handle.entity)
+        with applied_in_part():  # a repetition of the call removes the effects that are left
+            drop_effects(handle.scope, handle.entity)
 
     def claim(self, *, user: str) -> Thread:
         """Give a conversation without an owner to a user, and return that user's handle.

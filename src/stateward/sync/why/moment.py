@@ -111,7 +111,8 @@ def read_moment(
     upto = None if at is None else min(at.version + last, head.version)
     read = read_thread(store, thread, owner, last=last if at is None else 2 * last, upto=upto)
     signs = find_signs(store, read, documents, theirs, embed)
-    turn = turn_of(read, signs, at)
+    asked = None if at is None else known_at(store, thread, at)
+    turn = turn_of(read, signs, at, has_receipt=asked is not None)
     first = next(each for each in read.entries if turn.first <= each.version <= turn.last)
     stamp = first.cursor.stamp if at is None or at.stamp is None else at.stamp
     knew = known_here(store, thread, Cursor(first.version, stamp))
