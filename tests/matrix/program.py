@@ -27,7 +27,7 @@ DAY = 86_400.0
 RETENTION = 30 * DAY
 USERS = ("ann", "bob")
 THREADS = ("t1", "t2")
-ACTIONS = 14
+ACTIONS = 20
 Message = dict[str, Any]
 Action = Callable[[], Awaitable[str | None]]
 

@@ -8,6 +8,7 @@ from typing import Any
 import stateward
 from matrix.features.feature import Feature
 from matrix.program import DAY, Action, Message, Program, Talk, Violation, numbers, refused
+from stateward.engine import KEY_SECONDS
 from stateward.records import Cursor
 from stateward.state.turns import Turn
 from stateward.why.explanation import explain
@@ -33,7 +34,7 @@ class Turns(Feature):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.entered: list[OpenTurn] = []
-        self.answered: dict[tuple[str, int, str], Message] = {}
+        self.answered: dict[tuple[str, int, str], tuple[float, Message]] = {}
 
     def actions(self) -> list[Action]:
         return [self.enter, self.enter, self.answer, self.answer, self.fail, self.redeliver]
@@ -51,7 +52,7 @@ class Turns(Feature):
         return f"{key} in {talk.id}{' alone' if alone else ''}"
 
     async def answer(self) -> str | None:
-        if not self.entered:
+        if not self.entered or self.program.cut_off:
             return None
         program, opened = self.program, self.entered.pop(0)
         talk = opened.talk
@@ -74,7 +75,7 @@ class Turns(Feature):
         if stored.status != "stored":
             raise Violation(f"the answer {opened.key} was {stored.status}")
         program.appended(talk, question, answer)
-        self.answered[talk.id, talk.life, opened.key] = answer
+        self.answered[talk.id, talk.life, opened.key] = (program.now, answer)
         return f"{opened.key} in {talk.id}"
 
     async def fail(self) -> str | None:
@@ -88,8 +89,10 @@ class Turns(Feature):
     async def redeliver(self) -> str | None:
         there = [
             (talk, key, answer)
-            for (id, life, key), answer in self.answered.items()
-            if (talk := self.program.talks[id]).life == life and answer in talk.entries.values()
+            for (id, life, key), (at, answer) in self.answered.items()
+            if (talk := self.program.talks[id]).life == life
+            and answer in talk.entries.values()
+            and self.program.now - at < KEY_SECONDS
         ]
         if not there:
             return None

@@ -14,7 +14,7 @@ from matrix.program import DAY, USERS, Action, Program, Violation
 class Scheduled(Feature):
     """A task for later runs once when it is due, unless its user was erased before."""
 
-    MODEL = ("due", "erased")
+    MODEL = ("due", "erased", "ran")
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
@@ -52,8 +52,3 @@ class Scheduled(Feature):
 
     def user_erased(self, user: str) -> None:
         self.erased |= {id for id, (_, owner) in self.due.items() if owner == user}
-
-    def remember(self, model: dict[str, object]) -> None:
-        """Forget runs that the older state does not know: these tasks run again."""
-        super().remember(model)
-        self.ran.clear()
