@@ -206,6 +206,10 @@ class NotReplicated(StoreUnavailable):
         self.outcomes = outcomes
 
 
+class TooFewReplicas(StoreUnavailable):
+    """The server takes no writes until it has its replicas back. Reads still work."""
+
+
 class StoreTooSlow(StoreUnavailable):
     """The store did not answer before the deadline of the call."""
 

@@ -32,6 +32,7 @@ REPORTED = {
             "DiskProblem",
             "StoreFull",
             "NotReplicated",
+            "TooFewReplicas",
         ),
     )
 }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 
 import pytest
 
 import stateward
-from stateward import Policy, StoreUnavailable
+from stateward import DiskProblem, Policy, StoreUnavailable, TooFewReplicas
 from stateward.layers.breaker import Breaker
 from stateward.layers.deadlines import Deadlines
 from stateward.observe.counters import Counters
@@ -242,20 +241,26 @@ async def test_reads_go_on_while_writes_fail() -> None:
         assert store.counters.breaker_opened == 1
 
 
-async def test_a_full_disk_does_not_stop_reads(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.WARNING)
-    async with open_faulty(policy=POLICY, world=Clock()) as store:
+@pytest.mark.parametrize("answer", [DiskProblem("no room"), TooFewReplicas("too few")], ids=repr)
+async def test_a_store_that_says_why_it_takes_no_writes_is_no_outage(answer: Exception) -> None:
+    clock = Clock()
+    async with open_faulty(policy=POLICY, world=clock) as store:
         engine = store._layered.stacks[0].engine
-        answer = engine.execute
+        ask, refusals = engine.execute, [StoreUnavailable("down")]
 
-        async def full(ops, **hints):  # type: ignore[no-untyped-def]
+        async def refuse(ops, **hints):  # type: ignore[no-untyped-def]
             if any(isinstance(op, stateward.ops.Commit) for op in ops):
-                raise stateward.DiskProblem("the disk is full")
-            return await answer(ops, **hints)
+                raise refusals[-1]
+            return await ask(ops, **hints)
 
-        engine.execute = full  # type: ignore[method-assign]
+        engine.execute = refuse  # type: ignore[method-assign]
+        while store.breaker == "closed":
+            with pytest.raises(StoreUnavailable):
+                await store.user("u-1").put({})
+        refusals.append(answer)
+        await clock.pause(POLICY.breaker_seconds)
         for _ in range(20):
-            with pytest.raises(stateward.DiskProblem):
+            with pytest.raises(type(answer)):
                 await store.user("u-1").put({})
         assert store.breaker == "closed"
         await store.thread("s-1").load()

@@ -15,7 +15,15 @@ import pytest
 from servers import until
 
 import stateward
-from stateward import Policy, Spill, StoreUnavailable, correlate
+from stateward import (
+    DiskProblem,
+    Policy,
+    Spill,
+    StoreFull,
+    StoreUnavailable,
+    TooFewReplicas,
+    correlate,
+)
 from stateward.codec import encode
 from stateward.engine import OPS_MOST
 from stateward.engines.passthrough import Passthrough
@@ -179,6 +187,34 @@ async def test_what_was_spilled_is_there_before_the_next_read_and_the_next_appen
         assert (await a.late(), await b.late()) == ([], [])
         assert (await store.threads(user="u-1").__anext__()).id == "a"
     assert (store.counters.replayed, store.counters.late) == (6, 0)
+
+
+async def test_a_read_goes_on_without_own_turns_only_while_replicas_are_missing(
+    place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_store(place, tmp_path) as store:
+        thread, engine = store.thread("a"), store._layered.stacks[0].engine
+        await thread.append(say("one"))
+        ask, refusals = engine.execute, [StoreUnavailable("no writes")]
+
+        async def refuse(ops: Sequence[Op], **hints: Any) -> list[Outcome]:
+            if any(isinstance(op, Commit) for op in ops):
+                raise refusals[-1]
+            return await ask(ops, **hints)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(engine, "execute", refuse)
+            assert (await thread.append(say("two"))).status == "spilled"
+            for another in (StoreUnavailable("no writes"), StoreFull("full"), DiskProblem("full")):
+                refusals.append(another)
+                with pytest.raises(StoreUnavailable):
+                    await thread.load()
+            refusals.append(TooFewReplicas("too few replicas"))
+            await until(lambda: store.breaker == "closed")  # the background asks again
+            assert texts(await thread.load()) == ["one"]
+            assert (await thread.append(say("three"))).status == "spilled"
+        assert await version_of(store, "a") == 3
+        assert texts(await thread.load()) == ["one", "two", "three"]
 
 
 async def test_it_is_replayed_in_the_background_too(place: str, tmp_path: Path) -> None:

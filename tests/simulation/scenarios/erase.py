@@ -60,6 +60,8 @@ class Life:
             self._drive,
             self._fork,
             self._take_a_turn,
+            self._reply,
+            self._reply,
             self._compact,
             self._act,
         )
@@ -102,6 +104,14 @@ class Life:
             await process.pause(3.0)
             if turn.stored is None:
                 await turn.store({"text": self.mark()})
+
+    async def _reply(self, process: Process) -> None:
+        """Repeat what was read, perhaps after others have begun the conversation again."""
+        thread = process.store.thread("t-1", USER)
+        window = await thread.load()
+        if window.messages:
+            await process.pause(3.0)
+            await thread.append({"text": window.messages[-1]["text"]}, saw=window)
 
     async def _compact(self, process: Process) -> None:
         async def summarize(previous: str | None, messages: list[dict[str, Any]]) -> str:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import ssl
 from typing import Literal
 
-from stateward.errors import AccessRefused, InvalidInput, StoreFull, StoreUnavailable
+from stateward.errors import (
+    AccessRefused,
+    InvalidInput,
+    StoreFull,
+    StoreUnavailable,
+    TooFewReplicas,
+)
 
 MaybeApplied = Literal["no", "unknown"]
 
@@ -103,7 +109,7 @@ def _kind(code: str) -> type[StoreUnavailable]:
         return AccessRefused
     if code in DEMOTED:
         return Demoted
-    return StoreFull if code == "OOM" else StoreUnavailable
+    return {"OOM": StoreFull, "NOREPLICAS": TooFewReplicas}.get(code, StoreUnavailable)
 
 
 def not_for_us(error: AccessRefused, sentinel: object) -> AccessRefused:

@@ -6,7 +6,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from stateward.errors import DiskProblem, InvalidInput, StoreTooSlow, StoreUnavailable, TooLarge
+from stateward.errors import (
+    DiskProblem,
+    InvalidInput,
+    StoreTooSlow,
+    StoreUnavailable,
+    TooFewReplicas,
+    TooLarge,
+)
 from stateward.layers.breaker import Breaker
 from stateward.layers.policy import Policy
 from stateward.observe.counters import Counters
@@ -17,6 +24,7 @@ from stateward.world import World
 FIRST_PAUSE = 0.01
 LONGEST_PAUSE = 0.25
 SLOW_SECONDS = 0.1
+ANSWERS = (DiskProblem, TooFewReplicas)  # of a store that is there: waiting does not help
 
 
 class Deadlines:
@@ -109,7 +117,7 @@ class Deadlines:
         world = self._world
         unknown = error.applied == "unknown"
         longest = FIRST_PAUSE
-        while not isinstance(error, DiskProblem):
+        while not isinstance(error, ANSWERS):
             if not error.is_busy:
                 breaker.failed(begun, world.monotonic())
             elif breaker.failures:  # the store itself is well
@@ -132,6 +140,8 @@ class Deadlines:
                     raise
                 # "Nothing was written" would be said of an earlier attempt, too.
                 raise StoreUnavailable(str(refusal), applied="unknown") from refusal
+        if breaker.failures and isinstance(error, ANSWERS):
+            breaker.succeeded(world.monotonic())
         if unknown and error.applied == "no":
             # An earlier attempt may have been applied though the last one surely was not. The error
             # itself is not touched: a batch that failed gives the same one to all its callers.

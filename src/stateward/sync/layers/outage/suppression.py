@@ -13,7 +13,7 @@ import os
 from collections import deque
 from collections.abc import Sequence
 
-from stateward.errors import AccessRefused, StatewardError, StoreUnavailable
+from stateward.errors import AccessRefused, StatewardError, StoreUnavailable, TooFewReplicas
 from stateward.layers.outage.answers import Dropped, Spilled, Suppressed
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.neighbours import NearRecord
@@ -114,8 +114,8 @@ class Suppression:
     ) -> list[Outcome]:
         """Replay the spilled turns of these threads, then execute: no write may overtake them.
 
-        A read does without turns that the store does not take now: a store that cannot write, or
-        waits in vain for replicas, answers reads.
+        A read does without them only while the store has too few replicas to take any write: after
+        a failover that can last, and reads must not stand still with the writes.
         """
         if self._is_over:
             raise closed()
@@ -131,11 +131,10 @@ class Suppression:
         now = self._world.monotonic()
         end = now + (policy.read_timeout if reads else policy.write_timeout)
         deadline = end if deadline is None else min(end, deadline)
-        until = now + (deadline - now) / 2 if reads else deadline
         try:
             for entity in touched:
-                self._replayer.replay(entity, until)
-        except StoreUnavailable:
+                self._replayer.replay(entity, deadline)
+        except TooFewReplicas:
             if not reads:
                 raise
         if self._is_over:
