@@ -128,15 +128,16 @@ def is_known(message: Message) -> bool:
     calls, results = ties(message)
     if calls or results:
         return True
-    lists = ("content", "parts", "contents")
-    blocks = [each for name in lists for each in _list(message.get(name))]
-    blocks = [each for each in blocks if type(each) is dict and not _is_whole_call(each)]
-    kinds = [str(each.get("type", "")) for each in blocks]
+    blocks = [each for name in ("content", "contents") for each in _list(message.get(name))]
+    blocks += (each for each in _list(message.get("parts")) if not _is_whole_call(each))
+    kinds = [str(each.get("type", "")) for each in blocks if type(each) is dict]
     return role not in ("tool", "function") and not any("tool" in kind for kind in kinds)
 
 
-def _is_whole_call(part: Message) -> bool:
-    """Return whether a part is a call of the AI SDK, which its result becomes part of."""
+def _is_whole_call(part: Any) -> bool:
+    """Return whether a part is a call of a UIMessage, which its result becomes part of."""
+    if type(part) is not dict:
+        return False
     return "toolCallId" in part or type(part.get("toolInvocation")) is dict
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from stateward.codec import Limits, check_id, decode, encode, encode_document, shown
 from stateward.errors import InvalidInput
-from stateward.ops import Found
+from stateward.ops import Found, Value
 from stateward.state.malformed import readable
 
 ABOUT = "about"  # the document with title and labels
@@ -69,23 +69,14 @@ def unarchived(about: Mapping[str, Any]) -> str:
     return encode({name: value for name, value in about.items() if name not in gone}, "what it is")
 
 
-def title_and_labels(thread: Found) -> tuple[str | None, dict[str, str]]:
-    """Return the title and the labels of a thread as listed."""
-    about = readable(thread.entity, lambda: _about(thread))
-    return (None, {}) if about is None else (about["title"], about["labels"])
-
-
-def is_archived(thread: Found) -> bool:
-    """Return whether a thread as listed is archived."""
-    about = readable(thread.entity, lambda: _about(thread))
-    return about is not None and about.get("archived") is True
-
-
-def _about(thread: Found) -> dict[str, Any] | None:
-    """Return the document; raises `TypeError` if it is another's work."""
+def about_of(thread: Found) -> dict[str, Any]:
+    """Return the document of a thread as listed; empty if it has none, or a malformed one."""
     value = thread.documents.get(ABOUT)
-    if value is None:
-        return None
+    return {} if value is None else readable(thread.entity, lambda: _decoded(value)) or {}
+
+
+def _decoded(value: Value) -> dict[str, Any]:
+    """Return the document; raises `TypeError` if it is another's work."""
     about = decode(value.json)
     if not isinstance(about["title"], str | None) or not isinstance(about["labels"], dict):
         raise TypeError("a title or labels of another type")
@@ -101,8 +92,9 @@ def shown_in(labels: Labels | None, which: bool | None) -> Callable[[Found], boo
     wanted = dict(labels or {})
 
     def is_wanted(thread: Found) -> bool:
-        if which is not None and is_archived(thread) is not which:
+        about = about_of(thread)
+        if which is not None and (about.get("archived") is True) is not which:
             return False
-        return not wanted or wanted.items() <= title_and_labels(thread)[1].items()
+        return not wanted or wanted.items() <= about.get("labels", {}).items()
 
     return is_wanted

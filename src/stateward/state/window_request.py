@@ -9,7 +9,7 @@ from stateward.context.tool_pairs import Message
 from stateward.context.window import Bounds, Picked
 from stateward.ops import Entity, Fetch, Found, Head, Log
 from stateward.records import Change, Cursor, ThreadInfo, moment
-from stateward.state.about import is_archived, title_and_labels
+from stateward.state.about import about_of
 from stateward.state.conversation_life import Life
 from stateward.state.window_record import Sight, Window
 
@@ -99,8 +99,7 @@ def window_of(
 
 def thread_info(found: Found, cursor: str = "") -> ThreadInfo:
     """Return a thread as listed."""
-    title, labels = title_and_labels(found)
-    head = found.head
+    about, head = about_of(found), found.head
     return ThreadInfo(
         found.entity.id,
         head.owner or None,
@@ -109,8 +108,8 @@ def thread_info(found: Found, cursor: str = "") -> ThreadInfo:
         moment(head.created),
         moment(head.updated),
         None if head.expires is None else moment(head.expires),
-        title,
-        labels,
-        is_archived(found),
+        about.get("title"),
+        about.get("labels", {}),
+        about.get("archived") is True,
         cursor,
     )

@@ -112,9 +112,9 @@ def open_questions(
     while left != 0:
         malformed, last = 0, op.after
         for page in scope.pages(op, here=True, limit=left):
-            for found in page.entities:
-                last = encode([0.0, QUESTION, found.entity.id], "a cursor")
-                question = readable(found.entity, partial(question_of, found))
+            for asked in page.entities:
+                last = encode([0.0, QUESTION, asked.entity.id], "a cursor")
+                question = readable(asked.entity, partial(question_of, asked))
                 if question is None:
                     malformed += 1
                 else:
