@@ -26,7 +26,6 @@ from stateward.server.route import (
     RestCall,
     RestRoute,
     RouteDeed,
-    RouteOptions,
 )
 from stateward.state.documents import DocumentHandle
 from stateward.state.handle import Handle
@@ -301,8 +300,8 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
     delete = RouteDeed("document delete", kind, kind, ("forget",), makes_room=True)
     undo = RouteDeed("document undo", kind, kind, ("to", "at"))
     read = RouteDeed("document read", kind, kind, reads=True)
-    own: RouteOptions = {"one_users": kind == USER, "writes": (USER,) if kind == USER else ()}
-    matched: RouteOptions = {**own, "headers": (MATCH, NONE_MATCH)}
+    writes = (USER,) if kind == USER else ()
+    written = partial(RestRoute, one_users=kind == USER, writes=writes)
     return (
         RestRoute(
             *("GET", under, "read", _list, f"List {what} by name"),
@@ -315,25 +314,25 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             headers=(NONE_MATCH,),
             deed=read,
         ),
-        RestRoute(
+        written(
             *("PUT", one, "write", _put, f"Replace or create {one_of}"),
             *(value, of.whom, value),
             deed=put,
-            **matched,
+            headers=(MATCH, NONE_MATCH),
         ),
-        RestRoute(
+        written(
             *("PATCH", one, "write", _patch, f"Apply a JSON merge patch to {one_of}"),
             *(value, of.whom, value),
             takes=MERGE_PATCH,
             deed=patch,
-            **matched,
+            headers=(MATCH, NONE_MATCH),
         ),
-        RestRoute(
+        written(
             *("DELETE", one, "write", _delete, f"Remove {one_of}"),
             *(None, of.delete),
             status=204,
             deed=delete,
-            **matched,
+            headers=(MATCH, NONE_MATCH),
         ),
         RestRoute(
             *("GET", f"{one}/history", "read", _history, f"List the versions of {one_of}"),
@@ -345,12 +344,11 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             *(DocumentDiff, of.diff),
             deed=read,
         ),
-        RestRoute(
+        written(
             *("POST", f"{one}/undo", "write", _undo, f"Restore an earlier version of {one_of}"),
             *(value, of.whom, UndoBody),
             empty=(204,),
             deed=undo,
-            **own,
         ),
     )
 
