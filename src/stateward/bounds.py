@@ -326,7 +326,7 @@ def _checks_of(kind: Any) -> tuple[tuple[str, str, Any, Callable[[Any, str], Non
     """Return name, qualified name, harmless default and check of each field that has a bound."""
     defaults: Mapping[str, Any] = getattr(kind, "_field_defaults", {})
     if issubclass(kind, Struct):
-        defaults = {it.name: it.default for it in msgspec.structs.fields(kind)}
+        defaults = {each.name: each.default for each in msgspec.structs.fields(kind)}
     return tuple(
         (name, f"{kind.__name__}.{name}", defaults.get(name), bound.check)
         for name, bound in BOUNDS.get(kind, {}).items()
