@@ -200,6 +200,26 @@ def test_an_answer_of_a_long_batch_is_bounded(serve: Serve) -> None:
     assert served.ask("POST", EXECUTE, ExecuteBody((Fetch(thread()),) * 300), key).status == 200
 
 
+def test_a_long_batch_that_fails_after_commits_says_that_they_may_be_applied(serve: Serve) -> None:
+    served = serve(largest_body=1 << 16)
+    key = served.key()
+    with sync.open(served.direct, heartbeat=None) as store:
+        store.user("ada").put({"text": "x" * 1000}, "d")
+        read = Fetch(Entity("default", "user", "ada"), documents=("d",))
+        for id, status, last in (
+            ("out-of-bounds", 400, Fetch(Entity("default", "thread", ""))),
+            ("not-permitted", 403, Fetch(Entity("another", "thread", "t"))),
+            ("too-large", 503, read),
+        ):
+            entity = Entity("default", "thread", id)
+            ops = (append(entity), *(read,) * 298, last)
+            problem = served.ask("POST", EXECUTE, ExecuteBody(ops), key).problem
+            assert problem["status"] == status
+            assert problem.get("applied") == ("unknown" if status == 503 else None)
+            is_applied = bool(list(store.thread(id).load().messages))
+            assert is_applied == (status == 503), id
+
+
 def test_bodies_that_never_end_are_limited_by_key(serve: Serve) -> None:
     served = serve(largest_body=1 << 20)
     path = f"/{served.url.rsplit('/', 1)[1]}"

@@ -155,7 +155,8 @@ test("a key of one user sees what is theirs", async () => {
   assert.equal(await theirs.thread(id).load(), null);
   await assert.rejects(theirs.thread(id).append([answer]), stateward.NotFound);
   await assert.rejects(collect(theirs.threads({ user: "somebody" })), stateward.Forbidden);
-  const own = theirs.thread(fresh());
+  await assert.rejects(theirs.thread(fresh()).append([question]), stateward.NotFound);
+  const own = theirs.thread(`u/u-7/${fresh()}`);
   await own.append([question]);
   const listed = await collect(theirs.threads());
   assert.ok(listed.some((each) => each.id === own.id));

@@ -86,8 +86,8 @@ class JwksSource:
     async def find(self, id: str | None, algorithm: str) -> PyJWK | None:
         """The key of a token; None: there is none. Raises `Unfetched` if there never were any."""
         self.renew()
-        known = self.current
-        if known is None or (id is not None and id not in known.ids):
+        keys = self.current
+        if keys is None or (id is not None and id not in keys.ids):
             await self._again()
         if self.current is None:
             raise Unfetched("no keys could be fetched yet")

@@ -113,7 +113,7 @@ def page_of_keys(after: str | None) -> List:
 
 
 def records_of(listed: Listed) -> list[KeyRecord]:
-    return [record_of(found.documents[DOCUMENT].json) for found in listed.entities]
+    return [record_of(each.documents[DOCUMENT].json) for each in listed.entities]
 
 
 def used_of(documents: Mapping[str, Value]) -> float | None:

@@ -133,8 +133,8 @@ def _check_message(where: str, item: dict[str, Any]) -> None:
         raise InvalidInput(f"{where}.content must be text, or a list of content parts")
     for at, part in enumerate(parts):
         if _kind(part) not in PARTS:
-            known = ", ".join(sorted(PARTS))
-            raise InvalidInput(f"{where}.content[{at}].type must be one of {known}")
+            types = ", ".join(sorted(PARTS))
+            raise InvalidInput(f"{where}.content[{at}].type must be one of {types}")
 
 
 def _kind(part: dict[str, Any]) -> str:

@@ -105,7 +105,7 @@ def problem_of(error: Exception, *, for_user: bool = False) -> tuple[int, bytes,
         problem = Problem(title=TITLES[error.status], status=error.status, detail=str(error))
         return error.status, msgspec.json.encode(problem), error.headers
     unknown = (Exception, 500, "the service has failed; its log says how")
-    kind, status, detail = next((it for it in ANSWERS if isinstance(error, it[0])), unknown)
+    kind, status, detail = next((row for row in ANSWERS if isinstance(error, row[0])), unknown)
     if status == 500:
         logger.error("request_failed", extra={"error": type(error).__name__}, exc_info=error)
     public = kind not in (Exception, ValueError)

@@ -96,9 +96,9 @@ async def _add(call: RestCall) -> Reply:
     first = applied.version - len(items) + 1
     bodies = thread.handle.encoded(items)
     entries = [Entry(first + at, 0.0, text, applied.stamp) for at, text in enumerate(bodies)]
-    told = [each for entry in entries for each in told_items(entry)]
+    listed = [each for entry in entries for each in told_items(entry)]
     headers = {"idempotent-replayed": "true"} if again else {}
-    return answer(_listed(told, has_more=False), headers=headers)
+    return answer(_listed(listed, has_more=False), headers=headers)
 
 
 async def _appended(

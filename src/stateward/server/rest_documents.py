@@ -161,9 +161,9 @@ async def _list(call: RestCall) -> Reply:
     documents = _documents(call)
     listed = await list_documents(documents.handle, query.prefix, query.after, query.limit)
     shown = [
-        named_document(name, found)
+        named_document(name, record)
         for name, value in listed.documents
-        if (found := readable(documents.handle.entity, partial(document, value))) is not None
+        if (record := readable(documents.handle.entity, partial(document, value))) is not None
     ]
     return answer(Page(shown, listed.next), headers=linked(call, listed.next))
 
@@ -296,12 +296,12 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
     """Return the routes of the documents of one kind of entity, below the path `under`."""
     one, one_of = f"{under}/{{name}}", f"one of {what}"
     value, versions = dict[str, Any], Page[PastVersion]
-    match = (MATCH, NONE_MATCH)
     put, patch = (RouteDeed(f"document {verb}", kind, kind) for verb in ("put", "patch"))
     delete = RouteDeed("document delete", kind, kind, ("forget",), makes_room=True)
     undo = RouteDeed("document undo", kind, kind, ("to", "at"))
     read = RouteDeed("document read", kind, kind, reads=True)
     writes = (USER,) if kind == USER else ()
+    written = partial(RestRoute, one_users=kind == USER, writes=writes)
     return (
         RestRoute(
             *("GET", under, "read", _list, f"List {what} by name"),
@@ -314,31 +314,25 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             headers=(NONE_MATCH,),
             deed=read,
         ),
-        RestRoute(
+        written(
             *("PUT", one, "write", _put, f"Replace or create {one_of}"),
             *(value, of.whom, value),
-            headers=match,
             deed=put,
-            one_users=kind == USER,
-            writes=writes,
+            headers=(MATCH, NONE_MATCH),
         ),
-        RestRoute(
+        written(
             *("PATCH", one, "write", _patch, f"Apply a JSON merge patch to {one_of}"),
             *(value, of.whom, value),
-            headers=match,
             takes=MERGE_PATCH,
             deed=patch,
-            one_users=kind == USER,
-            writes=writes,
+            headers=(MATCH, NONE_MATCH),
         ),
-        RestRoute(
+        written(
             *("DELETE", one, "write", _delete, f"Remove {one_of}"),
             *(None, of.delete),
             status=204,
-            headers=match,
             deed=delete,
-            one_users=kind == USER,
-            writes=writes,
+            headers=(MATCH, NONE_MATCH),
         ),
         RestRoute(
             *("GET", f"{one}/history", "read", _history, f"List the versions of {one_of}"),
@@ -350,13 +344,11 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
             *(DocumentDiff, of.diff),
             deed=read,
         ),
-        RestRoute(
+        written(
             *("POST", f"{one}/undo", "write", _undo, f"Restore an earlier version of {one_of}"),
             *(value, of.whom, UndoBody),
             empty=(204,),
             deed=undo,
-            one_users=kind == USER,
-            writes=writes,
         ),
     )
 

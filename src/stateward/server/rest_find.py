@@ -99,9 +99,9 @@ def _logged(log: object, correlation: str) -> list[LoggedOperation]:
     entries = []
     for entry in reversed(log.entries if isinstance(log, Fetched) else ()):
         try:
-            said = read_operation(entry)
+            record = read_operation(entry)
         except InvalidInput:
             continue  # `verify` tells of it
-        if said.correlation == correlation:
-            entries.append(said)
+        if record.correlation == correlation:
+            entries.append(record)
     return entries

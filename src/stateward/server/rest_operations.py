@@ -52,8 +52,8 @@ async def _list(call: RestCall) -> Reply:
     query: LogQuery = call.query
     upto = before_number(query.after)
     target = None if query.target is None else _target(query.target)
-    found = call.store.operations.entries(upto=upto, last=query.limit)
-    entries = [entry async for entry in found]
+    read = call.store.operations.entries(upto=upto, last=query.limit)
+    entries = [entry async for entry in read]
     following = str(entries[0].number) if len(entries) == query.limit else None
     shown = [entry for entry in reversed(entries) if target in (None, entry.target)]
     return answer(Page(shown, following), headers=linked(call, following))

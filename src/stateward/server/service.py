@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
 from msgspec.structs import replace
 
-from stateward.bounds import check_op, check_request
-from stateward.engine import Description
-from stateward.errors import InvalidInput, NotPermitted, NotReplicated, TooLarge
+from stateward.errors import InvalidInput, NotPermitted
 from stateward.observe.correlation import correlate, trace_id
-from stateward.ops import Entity, Fetched, Op, Outcome
 from stateward.server.asgi import (
     Arriving,
     HungUp,
@@ -28,12 +24,11 @@ from stateward.server.asgi import (
     segments,
     send_whole,
 )
-from stateward.server.asker import Asker, DeviceRights, executed
+from stateward.server.asker import Asker, DeviceRights
 from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
 from stateward.server.keys import new_key
 from stateward.server.openai_error import in_openais_form, is_openais
-from stateward.server.operators import OperatorBatches
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
@@ -41,44 +36,21 @@ from stateward.server.rest import decoded_body, decoded_query, namespace_of, sto
 from stateward.server.rest_log import LOOK, answered
 from stateward.server.rest_routes import ROUTES
 from stateward.server.route import RestCall, RestRoute, RouteTable
+from stateward.server.store_calls import ServiceCall, StoreCalls
 from stateward.server.stream import streamed
 from stateward.server.tokens import JwtSettings
 from stateward.server.watch import Watch
 from stateward.store import Store
-from stateward.wire import (
-    EXECUTE,
-    EXECUTE_BODY,
-    JSON,
-    MSGPACK,
-    PROBLEM,
-    STORE,
-    WAIT,
-    WAIT_BODY,
-    WIRE,
-    Body,
-    Format,
-    StoreFacts,
-    encode,
-)
+from stateward.wire import EXECUTE, JSON, MSGPACK, PROBLEM, STORE, WAIT, Body
 
 T = TypeVar("T")
 
-AT_ONCE = 100  # operations of a longer batch that the store is asked together
 LARGEST_OF_USERS = 4 << 20  # bytes of operations of one user's key
 METRICS = "/metrics"
-LONGEST_WAIT = 30.0  # seconds that one wait may take
 TRACEPARENT = b"traceparent"  # of W3C Trace Context
 CORRELATION = b"stateward-correlation"  # by which the log knows the request
 MCP = {"/mcp": False, "/mcp/write": True}  # whether its tools may change something
 PRIVATE = {"cache-control": "no-store"}  # for whoever stands between
-
-
-class ServiceCall(NamedTuple):
-    """One request that was let in."""
-
-    asker: Asker
-    body: Body
-    gone: Callable[[], Awaitable[None]]  # returns when the client hangs up
 
 
 class ServiceRoute(NamedTuple):
@@ -121,17 +93,17 @@ class Application:
         )
         self._largest_body = largest_body
         self._body_seconds = body_seconds
-        self._operators = OperatorBatches(store, self._world)
         self._watch = Watch(self._world, self._door.keys)
         self._arriving = Arriving(largest_body)
         self._stopping = asyncio.Event()
         self.failure: Exception | None = None  # what kept the store from being opened
         self.rest = RouteTable(ROUTES)
+        calls = StoreCalls(store, self._world, self._door.rates, largest_body, self._stopping)
         self.routes: dict[tuple[str, str], ServiceRoute] = {
-            ("POST", EXECUTE): ServiceRoute("read", self._execute),
-            ("POST", WAIT): ServiceRoute("read", self._wait),
+            ("POST", EXECUTE): ServiceRoute("read", calls.execute),
+            ("POST", WAIT): ServiceRoute("read", calls.wait),
             ("GET", METRICS): ServiceRoute("operate", self._metrics),
-            ("GET", STORE): ServiceRoute("read", self._describe),
+            ("GET", STORE): ServiceRoute("read", calls.describe),
         }
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -346,86 +318,6 @@ class Application:
             reply = reply_of(error, for_user=asker.user is not None)
         return reply._replace(headers={**reply.headers, **PRIVATE}, asker=asker)
 
-    # --- the routes -----------------------------------------------------------------
-
-    async def _execute(self, call: ServiceCall) -> Reply:
-        asked = _decoded(call.body, EXECUTE_BODY)
-        check_request(asked)
-        self._door.rates.spend(call.asker, len(asked.ops) - 1)
-        if call.asker.user is not None:
-            for op in asked.ops:
-                check_op(op)
-            raise NotPermitted(
-                "this key is for one user, and operations are for agents: use the REST API, such "
-                "as GET /v1/threads"
-            )
-        within = asked.within
-        deadline = None if within is None else self._world.monotonic() + within
-        outcomes: list[Outcome] = []
-        size = 0
-        for start in range(0, len(asked.ops), AT_ONCE):
-            if size > self._largest_body:
-                raise TooLarge(
-                    f"the answer has more than {self._largest_body:,} bytes: ask for it in "
-                    "several batches"
-                )
-            part = asked.ops[start : start + AT_ONCE]
-            if call.asker.is_operator and call.asker.is_credential:
-                for op in part:
-                    call.asker.permitted(op)
-                await self._operators.record(call.asker, part)
-            answered = await executed(call.asker, part, self._confirmed, deadline)
-            if len(asked.ops) > AT_ONCE:  # others have their turn in between
-                size += len(encode(answered).data)
-            outcomes += answered
-        return Reply(200, encode(outcomes, call.body.kind))
-
-    async def _confirmed(self, ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
-        """Execute a batch; the client's own layers decide about unconfirmed writes."""
-        try:
-            return await self._stack.execute(ops, deadline)
-        except NotReplicated as error:
-            return [*error.outcomes]
-
-    async def _wait(self, call: ServiceCall) -> Reply:
-        asked = _decoded(call.body, WAIT_BODY)
-        check_request(asked)
-        cursors = dict(asked.cursors)
-        questions = call.asker.questions(list(cursors))
-        if questions:
-            for outcome in await self._stack.execute(questions):
-                if not isinstance(outcome, Fetched) or not outcome.head.exists:
-                    raise NotPermitted("this key is for one user, and that is another's")
-        timeout = min(max(0.0, asked.timeout), LONGEST_WAIT)
-        with self._door.rates.stream(call.asker):
-            return await self._waited(cursors, timeout, call)
-
-    async def _waited(
-        self, cursors: Mapping[Entity, int], timeout: float, call: ServiceCall
-    ) -> Reply:
-        ways = [self._stack.wait(cursors, timeout), self._stopping.wait(), call.gone()]
-        tasks = [asyncio.ensure_future(way) for way in ways]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if tasks[0].done():
-                await tasks[0]
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        return Reply(204)
-
-    async def _describe(self, call: ServiceCall) -> Reply:
-        if call.asker.user is not None:
-            raise NotPermitted("this key is for one user, and this is about the whole store")
-        description = await self._stack.describe()
-        if call.asker.namespaces is not None:  # the rest is of other tenants, too
-            description = Description(
-                description.engine, description.version, description.schema, description.durability
-            )
-        facts = StoreFacts(WIRE, description)
-        return Reply(200, encode(facts, call.body.kind or JSON))
-
     # --- beginning and end ----------------------------------------------------------
 
     async def _live_along(self, receive: Receive, send: Send) -> None:
@@ -448,13 +340,6 @@ def reply_of(error: Exception, *, for_user: bool = False) -> Reply:
     """The problem document of an error."""
     status, document, more = problem_of(error, for_user=for_user)
     return Reply(status, Body(document, PROBLEM), more)
-
-
-def _decoded(body: Body, format: Format[T]) -> T:
-    try:
-        return format.decode(*body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInput(f"the body is not what this takes: {error}") from error
 
 
 def app(

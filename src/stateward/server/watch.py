@@ -66,8 +66,8 @@ class Watch:
 
 def _claimed(scope: Mapping[str, Any]) -> str:
     """Return the id of the key that a request names, right or wrong; never its secret."""
-    given = [value for name, value in scope["headers"] if name == b"authorization"]
-    kind, _, secret = (given[0] if given else b"").decode("latin-1").partition(" ")
+    values = [value for name, value in scope["headers"] if name == b"authorization"]
+    kind, _, secret = (values[0] if values else b"").decode("latin-1").partition(" ")
     secret = secret.strip()
     if kind.lower() != "bearer" or not secret:
         return "none"

@@ -413,9 +413,8 @@ async def list_workflows(
     op = List(
         scope.namespace, kind=WORKFLOW, label=kind, owner=owner, status=status, documents=TELLING
     )
-
-    def is_workflow(found: Found) -> bool:
-        return readable(found.entity, lambda: workflow_info(found, "", 0.0)) is not None
-
-    async for workflow, cursor in listed(scope, op, order, before, limit, is_workflow):
+    async for workflow, cursor in listed(
+        *(scope, op, order, before, limit),
+        lambda one: readable(one.entity, lambda: workflow_info(one, "", 0.0)) is not None,
+    ):
         yield workflow_info(workflow, cursor, scope.world.now())
