@@ -209,27 +209,27 @@ LONG_FUNCTIONS: set[str] = set()
 # Hand-written lines per package; "base" are the files at the root. Only a commit whose message
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
-    "audit": 18_458,
-    "base": 3_604,
+    "audit": 18_462,
+    "base": 4_106,
     "benchmark": 702,
-    "cli": 6_624,
-    "context": 1_116,
-    "engines": 13_062,
-    "integrations": 10_081,
-    "layers": 4_643,
-    "mcp": 1_183,
-    "observe": 3_126,
-    "pages": 738,
+    "cli": 6_686,
+    "context": 1_123,
+    "engines": 14_092,
+    "integrations": 10_418,
+    "layers": 4_844,
+    "mcp": 1_197,
+    "observe": 3_147,
+    "pages": 734,
     "repeats": 2_160,
-    "server": 6_116,
-    "shapes": 2_349,
-    "state": 13_502,
-    "testing": 5_720,
-    "transfer": 4_175,
-    "volumes": 293,
-    "why": 1_470,
+    "server": 6_805,
+    "shapes": 2_597,
+    "state": 14_545,
+    "testing": 5_737,
+    "transfer": 4_199,
+    "volumes": 298,
+    "why": 1_523,
 }
-TOTAL = 98_250  # to be lowered to 95,000
+TOTAL = 102_600  # to be lowered to 95,000
 
 # Docstrings that open with a riddle (house_counts.RIDDLE). Their first sentence is a verb with
 # its object ("Return …") or a noun phrase. The numbers only fall.

@@ -420,9 +420,8 @@ class Thread:
     async def fork(self, *, to: str, at: Position | None = None) -> Thread:
         """Start a new conversation `to` with the messages this one had at `at` (default: now).
 
-        It has the same owner, and appears complete or not at all. Raises `StateConflictError` if
-        `to` exists, `ConversationDeletedError` if this one is deleted meanwhile, and `Reset` if
-        `at` is a cursor of another history.
+        It appears complete or not at all. Raises `StateConflictError` if `to` exists,
+        `ConversationDeletedError` if this one is deleted meanwhile, and `Reset` if `at` is foreign.
         """
         from stateward.state.forks import fork
 

@@ -90,8 +90,7 @@ async def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcom
     if type(newest) is not Fetched:
         refuse(newest, request.entity)
     if newest.head.exists and not newest.head.version:
-        found = Found(request.entity, newest.head, newest.documents)
-        if await not_begun(scope, (found,)):
+        if await not_begun(scope, (Found(request.entity, newest.head, newest.documents),)):
             newest = replace(newest, head=replace(newest.head, exists=False))
     messages: list[Message] | None = None
     if len(outcomes) == 1 and request.is_plain and scope.shaper is None:
