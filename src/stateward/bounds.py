@@ -56,7 +56,6 @@ MOST_BODIES = 100_000  # in one append
 MOST_WRITES = 10_000
 MOST_RESTORED = 1_000_000  # numbers of entries, stored or removed, in one commit
 LARGEST_PAGE = 1000
-LARGEST_SWEEP = 1_000_000
 ANY_NUMBER = 10**40  # entries that a log cannot hold are ignored
 
 
@@ -243,7 +242,7 @@ BOUNDS: Mapping[type, Mapping[str, Bound]] = {
         "after": Text(0, CURSOR_BYTES),
         "tally": ANY,
     },
-    Sweep: {"limit": Number(0, LARGEST_SWEEP)},
+    Sweep: {"limit": COUNT},
     # requests
     ExecuteBody: {"ops": Each(ANY, MOST_OPS), "within": Number(-LONGEST, LONGEST)},
     WaitBody: {

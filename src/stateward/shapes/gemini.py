@@ -44,13 +44,13 @@ def read_event(event: Message) -> Speech:
     if event.get("partial"):
         return Speech("", [])
     author = p.text_of(event.get("author"))
-    if author != "user" and speech.role == "user" and not _answers(speech):
+    if author != "user" and speech.role == "user" and not _only_answers(speech):
         speech.role = "assistant"
     return speech
 
 
-def _answers(speech: Speech) -> bool:
-    return any(isinstance(part, p.ResultPart) for part in speech.parts)
+def _only_answers(speech: Speech) -> bool:
+    return bool(speech.parts) and all(isinstance(part, p.ResultPart) for part in speech.parts)
 
 
 def _part(part: Mapping[str, Any]) -> Part | None:

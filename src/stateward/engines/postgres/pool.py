@@ -27,6 +27,7 @@ from stateward.engines.postgres.wire import Rows
 
 # sync only: from stateward.engines.permits import Permits
 # sync only: from stateward.engines.postgres.dial import Dial
+# sync only: from stateward.errors import StoreUnavailable
 # sync only: from stateward.world import Errand
 
 ANSWER_SECONDS = 4.5  # a round trip takes less, or its connection is given up
@@ -160,7 +161,7 @@ class Pool:
 
     def _take_back(self, link: Link | None) -> None:
         if link is not None:
-            if link.is_well():
+            if link.is_well() and not self._closed:
                 link.used = link.clock()
                 self._idle.append(link)
             elif link.is_asked() and not self._closed:
@@ -180,13 +181,12 @@ class Pool:
         """Give the permit of a connection back when the server does not work on it any more."""
         # async only: begin
 
-        async def let_go() -> None:
-            try:
-                await link.let_go(self._settings, lambda: not self._closed)
-            finally:
-                self._free.release()
+        def ended(_: object) -> None:
+            link.pgconn.finish()  # a task that is cancelled before its first step runs nothing
+            self._free.release()
 
-        self._letting_go.start(let_go())
+        going = self._letting_go.start(link.let_go(self._settings, lambda: not self._closed))
+        going.add_done_callback(ended)
         # async only: end
         # sync only: borrower = object()
 
@@ -204,7 +204,7 @@ class Pool:
         # sync only: except BaseException as error:
         # sync only:     link.pgconn.finish()
         # sync only:     self._end_letting_go(errand, borrower)
-        # sync only:     if not isinstance(error, RuntimeError):  # no thread can be started
+        # sync only:     if not isinstance(error, StoreUnavailable):  # no thread can be started
         # sync only:         raise
 
     # sync only: def _end_letting_go(self, errand: Errand, borrower: object) -> None:

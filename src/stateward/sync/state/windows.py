@@ -90,9 +90,10 @@ def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcome]) ->
     newest, read = outcomes[0], scope.world.monotonic()
     if type(newest) is not Fetched:
         refuse(newest, request.entity)
-    if newest.head.exists and not newest.head.version:
-        if not_begun(scope, (Found(request.entity, newest.head, newest.documents),)):
-            newest = replace(newest, head=replace(newest.head, exists=False))
+    head = newest.head
+    empty = head.exists and not head.version
+    if empty and not_begun(scope, (Found(request.entity, head, newest.documents),)):
+        newest = replace(newest, head=replace(head, exists=False))
     messages: list[Message] | None = None
     if len(outcomes) == 1 and request.is_plain and scope.shaper is None:
         head = newest.head

@@ -23,6 +23,7 @@ from stateward.engines.postgres.failures import (
 )
 from stateward.engines.postgres.settings import Settings
 from stateward.engines.postgres.wire import Rows
+from stateward.errors import StoreUnavailable
 from stateward.sync.engines.postgres.connection import Link, Query, connect
 from stateward.world import Errand
 
@@ -115,7 +116,7 @@ class Pool:
 
     def _take_back(self, link: Link | None) -> None:
         if link is not None:
-            if link.is_well():
+            if link.is_well() and not self._closed:
                 link.used = link.clock()
                 self._idle.append(link)
             elif link.is_asked() and not self._closed:
@@ -149,7 +150,7 @@ class Pool:
         except BaseException as error:
             link.pgconn.finish()
             self._end_letting_go(errand, borrower)
-            if not isinstance(error, RuntimeError):  # no thread can be started
+            if not isinstance(error, StoreUnavailable):  # no thread can be started
                 raise
 
     def _end_letting_go(self, errand: Errand, borrower: object) -> None:
