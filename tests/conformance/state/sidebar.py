@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
+from msgspec.structs import replace
+
 from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
 from stateward.engine import MINUTE, Engine
 from stateward.engines.passthrough import Passthrough
 from stateward.errors import InvalidInput, NotYoursError
-from stateward.ops import Entity, Op, Outcome
+from stateward.ops import Commit, Entity, Op, Outcome, Restore
 from stateward.store import Store
 from stateward.testing.conformance.harness import Caller, raises
 from stateward.testing.conformance.recent import LONG_AGO, touched
@@ -24,10 +26,19 @@ TIMES = {
 }
 
 
+def begun(entity: Entity, at: float, user: str) -> Commit:
+    """Return a commit after which the entity was touched then, and once had an entry."""
+    commit = touched(entity, at, user)
+    (restore,) = commit.writes
+    assert isinstance(restore, Restore)
+    head = replace(restore.head, version=1, base=1, stamp="s")
+    return replace(commit, writes=(replace(restore, head=head),))
+
+
 async def filled(h: StoreHarness, kind: str = "thread", user: str = "u") -> Caller:
     a = await h.replica()
     entities = {id: Entity(h.namespace, kind, id) for id in TIMES}
-    await a.execute(*[touched(entities[id], LONG_AGO + at, user) for id, at in TIMES.items()])
+    await a.execute(*[begun(entities[id], LONG_AGO + at, user) for id, at in TIMES.items()])
     return a
 
 
