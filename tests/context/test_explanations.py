@@ -1,4 +1,4 @@
-"""What `why` says of a turn is true, whatever was edited and removed before it or since.
+"""The reasons that `why` gives for a turn are true, whatever was edited or removed.
 
 Drawn programs of one thread: the program notes what each turn was really given, and what a summary
 stood for. Every turn is explained at the end.
@@ -24,7 +24,7 @@ NAMES = ("profile", "orders")
 
 @dataclass
 class Given:
-    """What a turn was given: numbers, documents by version and stamp, and workflows."""
+    """The context of a turn: numbers, documents by version and stamp, and workflows."""
 
     numbers: set[int]
     summarised: set[int]

@@ -31,7 +31,7 @@ class Find(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class FindResult(Struct, frozen=True):
-    """What there is: ids that begin so and, if the text is a user's id, what that user has."""
+    """Return ids that begin so and, if the text is a user's id, what that user has."""
 
     entities: list[EntityFound]
     user: str | None

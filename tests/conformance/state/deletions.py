@@ -1,4 +1,4 @@
-"""What was begun before a conversation was deleted, erased, truncated or expired, and ends after.
+"""Writes begun before a conversation was deleted, erased, truncated or expired, and ended after.
 
 A call that has seen a conversation writes nothing to it after its end: it is refused, with an error
 of its own, and what was removed is nowhere. Each call of `methods` that writes to a conversation is

@@ -1,4 +1,4 @@
-"""What hangs on another entity is kept, expires and is deleted with it: effects and children."""
+"""Effects and children are kept, expire and are deleted with the entity they belong to."""
 
 from __future__ import annotations
 

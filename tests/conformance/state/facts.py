@@ -1,4 +1,4 @@
-"""What a run was answered once, or was refused and handled, is a fact of it: for every method."""
+"""Answers of a run, and refusals that it handled, are facts of the run: for every method."""
 
 from __future__ import annotations
 

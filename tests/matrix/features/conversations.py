@@ -119,7 +119,7 @@ class Turns(Feature):
 
 @dataclass
 class Receipt:
-    """What a model was given for one turn."""
+    """The window that a model was given for one turn."""
 
     talk: str
     life: int
@@ -130,7 +130,7 @@ class Receipt:
 
 
 class Receipts(Feature):
-    """What an agent was given can be shown, and explained, whatever changes later."""
+    """Windows of agents can be shown, and explained, whatever changes later."""
 
     MODEL = ("receipts",)
 
