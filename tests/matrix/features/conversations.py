@@ -193,7 +193,8 @@ class Receipts(Feature):
             return None
         answers = [r.version for r in self.receipts if (r.talk, r.life) == (talk.id, talk.life)]
         answers = [number for number in answers if number in talk.entries] or [max(talk.entries)]
-        number = self.random.choice(self.random.choice((list(talk.entries), answers)))
+        everything = list(talk.entries)
+        number = self.random.choice(self.random.choice((everything, everything, answers)))
         new = None if self.random.random() < 0.6 else {"role": "user", "content": "edited"}
         await self.program.thread(talk).edit({number: new})
         if new is None:
