@@ -93,6 +93,11 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
         "pass",
     ): "on an event loop no round trip has a deadline: callers stop waiting by themselves",
     (
+        "engines/postgres/fetch.py",
+        "outcomes[index] = replace(outcomes[index], settled=at[-1])",
+        "outcomes[index] = replace(outcomes[index], settled=at[-(0)])",
+    ): "there are two times only if a batch was repeated, and the older one is true as well",
+    (
         "engines/postgres/wire.py",
         "self._nonce = secrets.token_hex(16).encode()",
         "self._nonce = secrets.token_hex(17).encode()",

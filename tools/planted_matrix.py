@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from planted import Defect, Place, chosen
 
-PROGRAMS = 100
+PROGRAMS = 140
 FIRST = 2_000_000  # the seed of the first program
 LEAST = 12
 

@@ -19,7 +19,7 @@ class Life(Struct, frozen=True, eq=False):
     existed: bool
     dropped: float  # when the life before this one ended by a deletion
     read: float  # by this machine's monotonic clock
-    number: int = 0  # of this life, as the engine counts
+    created: float = 0.0  # by the engine's clock; numbers of lives are counted anew after a while
     version: int = 0
     until: float = inf  # when it will expire, as far as was known then
 
@@ -40,7 +40,7 @@ class Life(Struct, frozen=True, eq=False):
         release ends it.
         """
         begun = head.exists and head.version > 0
-        return cls(begun, head.dropped, read, head.life, head.version, head.expires or inf)
+        return cls(begun, head.dropped, read, head.created, head.version, head.expires or inf)
 
     @property
     def check(self) -> NotDroppedSince:
@@ -49,7 +49,7 @@ class Life(Struct, frozen=True, eq=False):
 
     def is_over(self, head: Head) -> bool:
         """Return whether the conversation was deleted, or has expired, since it was read."""
-        ended = not head.exists or head.life != self.number
+        ended = not head.exists or head.created != self.created
         return head.dropped > self.dropped or (self.existed and ended)
 
     def may_be_over(self, new: Applied, n: int) -> bool:

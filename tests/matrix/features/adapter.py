@@ -50,6 +50,7 @@ class Adapter(Feature):
         if talk.life != life:
             with refused("a run that was begun before a deletion", ConversationDeletedError):
                 await session.add_items([item])
+            await self.program.taken_back(talk)
             return f"{talk.id} is refused: it had ended"
         await session.add_items([item])
         self.program.appended(talk, item)

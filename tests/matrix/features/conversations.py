@@ -68,6 +68,7 @@ class Turns(Feature):
         if opened.life != talk.life and begun_there:
             with refused(f"the answer {opened.key} to a conversation that had ended"):
                 await opened.turn.store(question, answer)
+            await program.taken_back(talk)
             await self._leave(opened)
             return f"{opened.key} is refused: {talk.id} had ended"
         try:
@@ -246,7 +247,8 @@ class Retained(Feature):
     """Conversations that are kept for another time, pinned and archived."""
 
     def actions(self) -> list[Action]:
-        return [self.retain, self.pin, self.unpin, self.archive, self.unarchive]
+        archives = [self.archive, self.archive, self.unarchive, self.unarchive]
+        return [self.retain, self.pin, self.pin, self.unpin, *archives]
 
     async def retain(self) -> str | None:
         talk = self.program.existing()

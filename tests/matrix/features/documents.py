@@ -25,6 +25,10 @@ class Documents(Feature):
         reads = [self.look_back, self.look_back, self.undo]
         return [self.put, self.put_often, self.patch, self.delete, self.keep, *reads]
 
+    async def begin(self) -> None:
+        if self.random.random() < 0.5:
+            await self.keep()
+
     def _value(self, user: str, at: float | None = None) -> Value:
         values = [v for when, v in self.past[user] if at is None or when <= at]
         return values[-1] if values else None
@@ -44,7 +48,11 @@ class Documents(Feature):
     async def put_often(self) -> str:
         """Change a document so often that what need not be kept of its past is removed."""
         user = self.random.choice(USERS)
-        for _ in range(20):
+        removed = self.random.randrange(30)
+        for number in range(20):
+            if number == removed:
+                await self.program.store.user(user).delete()
+                self._note(user, None)
             value = {"plan": self.program.new("plan")}
             await self.program.store.user(user).put(value)
             self.past[user].append((self.program.now, value))
