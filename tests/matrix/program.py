@@ -160,8 +160,8 @@ class Program:
     async def taken_back(self, talk: Talk) -> None:
         """Note that messages may have been stored in a later life, and removed at once."""
         version = (await self.thread(talk).load(last=1)).version
-        if talk.exists and version > talk.version:
-            talk.version, talk.since = version, self.now
+        if version > talk.version:  # perhaps in a conversation that only a lease had made
+            talk.exists, talk.version, talk.since = True, version, self.now
 
     def ended(self, talk: Talk, how: str) -> None:
         """Note that a conversation was deleted or erased, or has expired."""

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import planted
+import planted_matrix
 
 
 def test_every_old_defect_can_still_be_planted() -> None:
@@ -16,6 +17,21 @@ def test_every_old_defect_can_still_be_planted() -> None:
         [sys.executable, planted.__file__, "--list"], capture_output=True, text=True, check=False
     )
     assert listed.returncode == 0, listed.stdout + listed.stderr
+
+
+def test_each_defect_for_drawn_programs_can_still_be_planted() -> None:
+    listed = subprocess.run(
+        [sys.executable, planted_matrix.__file__, "--list"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert listed.returncode == 0, listed.stdout + listed.stderr
+
+
+@pytest.mark.soak
+def test_drawn_programs_find_most_planted_defects() -> None:
+    subprocess.run([sys.executable, planted_matrix.__file__], check=True)
 
 
 @pytest.mark.soak
