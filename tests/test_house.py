@@ -42,7 +42,7 @@ LEVELS = (
     ("options", "store", "__init__"),
     (
         *("transfer", "integrations", "repeats", "why", "audit", "benchmark", "server", "cli"),
-        *("mcp", "testing"),
+        *("mcp", "testing", "actions"),
         "__main__",
     ),
 )
