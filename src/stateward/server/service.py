@@ -28,6 +28,7 @@ from stateward.server.asker import Asker, DeviceRights
 from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
 from stateward.server.keys import new_key
+from stateward.server.log_heads import LogHeads, LogHeadSettings
 from stateward.server.openai_error import in_openais_form, is_openais
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.rates import RateSettings
@@ -73,6 +74,7 @@ class Application:
         jwt: JwtSettings | None,
         rates: RateSettings,
         devices: DeviceRights,
+        log_heads: LogHeadSettings,
     ) -> None:
         if len(store.sections.stacks) > 1:
             raise InvalidInput(
@@ -94,6 +96,8 @@ class Application:
         self._largest_body = largest_body
         self._body_seconds = body_seconds
         self._watch = Watch(self._world, self._door.keys)
+        self._heads = LogHeads(log_heads, store, self._world) if log_heads.publishes else None
+        self._tasks: list[asyncio.Task[None]] = []
         self._arriving = Arriving(largest_body)
         self._stopping = asyncio.Event()
         self.failure: Exception | None = None  # what kept the store from being opened
@@ -139,7 +143,9 @@ class Application:
     async def _metrics(self, call: ServiceCall) -> Reply:
         if call.asker.namespaces is not None or call.asker.user is not None:
             raise NotPermitted("these numbers are of all tenants: ask with a key for all of them")
-        return Reply(200, Body(self._watch.metrics().encode(), "text/plain; version=0.0.4"))
+        heads = {} if self._heads is None else self._heads.counts
+        text = self._watch.metrics(heads)
+        return Reply(200, Body(text.encode(), "text/plain; version=0.0.4"))
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         if below_root(scope) in MCP:
@@ -200,6 +206,9 @@ class Application:
 
     async def close(self) -> None:
         """End what the service has begun by itself, and close its store."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._door.close()
         await self._store.close()
 
@@ -330,6 +339,8 @@ class Application:
             why = f"{type(error).__name__}: {error}"
             await send({"type": "lifespan.startup.failed", "message": why})
             return
+        if self._heads is not None:
+            self._tasks.append(asyncio.create_task(self._heads.run()))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.close()
@@ -351,15 +362,17 @@ def app(
     jwt: JwtSettings | None = None,
     rates: RateSettings | None = None,
     devices: DeviceRights | None = None,
+    log_heads: LogHeadSettings | None = None,
 ) -> Application:
     """The service of a store, for any ASGI server, alone or mounted into another application.
 
     Whoever asks needs a key (`stateward key create`) or, with `jwt`, a token of the issuer that it
     names; but with `insecure_local` not those on this machine. `rates` are the limits of each
-    asker, and `devices` what keys of one user may do beside their own conversations. A body may
-    have `largest_body` bytes and take `body_seconds` to arrive. The store opens and closes with the
-    application; mounted into another, at its first use, and whoever made it closes it. Raises
-    `InvalidInput` for a layered store.
+    asker, and `devices` what keys of one user may do beside their own conversations. `log_heads` is
+    where heads of the operations logs are published, if the server runs the application's lifespan.
+    A body may have `largest_body` bytes and take `body_seconds` to arrive. The store opens and
+    closes with the application; mounted into another, at its first use, and whoever made it closes
+    it. Raises `InvalidInput` for a layered store.
     """
     return Application(
         store,
@@ -369,4 +382,5 @@ def app(
         jwt=jwt,
         rates=rates or RateSettings(),
         devices=devices or DeviceRights(),
+        log_heads=log_heads or LogHeadSettings(),
     )

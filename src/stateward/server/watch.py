@@ -53,14 +53,19 @@ class Watch:
             fields["unlogged"] = unlogged
         logger.warning("request_refused", extra=fields)
 
-    def metrics(self) -> str:
-        """Return the numbers as Prometheus reads them."""
-        name = "stateward_service_answers_total"
-        lines = [f"# HELP {name} Answers of the service, by status", f"# TYPE {name} counter"]
-        lines += [
-            f'{name}{{status="{status}"}} {self._answers[status]}'
-            for status in sorted({*REFUSED, *self._answers})
+    def metrics(self, log_heads: Mapping[str, int]) -> str:
+        """Return the numbers as Prometheus reads them, with those of the heads of the logs."""
+        answers = {status: self._answers[status] for status in sorted({*REFUSED, *self._answers})}
+        counters: list[tuple[str, str, str, Mapping[Any, int]]] = [
+            ("answers", "Answers of the service, by status", "status", answers),
+            ("log_heads", "Heads of operations logs, by what became of them", "outcome", log_heads),
         ]
+        lines: list[str] = []
+        for short, help, label, numbers in counters:
+            name = f"stateward_service_{short}_total"
+            if numbers:
+                lines += [f"# HELP {name} {help}", f"# TYPE {name} counter"]
+            lines += [f'{name}{{{label}="{of}"}} {number}' for of, number in numbers.items()]
         return "\n".join(lines) + "\n"
 
 

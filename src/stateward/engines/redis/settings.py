@@ -11,7 +11,7 @@ from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
 
-OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key")
+OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key", "insecure")
 SENTINELS = ("sentinel_user", "sentinel_password", "sentinel_tls")
 PORT, SENTINEL_PORT = 6379, 26379
 
@@ -29,7 +29,11 @@ def parse_server(url: EngineURL, world: World) -> Server:
     tls, sentinel_tls = _tls(url)
     if tls is None:
         remedy = "rediss://, or tls=on with redis+cluster:// and redis+sentinel://"
-        warn_of_plaintext(url.safe, (address.host for address in addresses), remedy)
+        names = [address.host for address in addresses]
+        is_allowed = url.option("insecure", ("on", "off"), "off") == "on"
+        secret = not is_allowed and (password or url.credentials is not None)
+        allowing = "insecure=on" if secret else None
+        warn_of_plaintext(url.safe, names, remedy, allowing=allowing)
     return Server(
         addresses,
         unquote(username) or None,
