@@ -74,6 +74,10 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "the key {key} was used, and is no longer in force",
         "Find the program that still has it; if nobody knows it, the key has leaked",
     ),
+    "key_used_from_new_address": (
+        "the key {key} (scope {scope}) was used for the first time from {address}",
+        "If nobody knows that address, the key has leaked: revoke it",
+    ),
     "operations_log_head": (
         "the operations log of the namespace {namespace} ends with {head}",
         "Keep this line where the store's database cannot change it",

@@ -34,7 +34,7 @@ logger = logging.getLogger("stateward.security")
 
 
 class LogHeadSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where heads of the operations logs are published, and how often. None: not there."""
+    """Places where heads of the operations logs are published, and how often. None: not there."""
 
     file: str | None = None  # lines of JSON are appended
     webhook: str | None = None  # gets a POST of JSON

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from stateward.errors import InvalidInput, NotPermitted
@@ -48,6 +49,7 @@ T = TypeVar("T")
 
 LARGEST_OF_USERS = 4 << 20  # bytes of operations of one user's key
 METRICS = "/metrics"
+REFUSALS = "/v1/refusals"
 TRACEPARENT = b"traceparent"  # of W3C Trace Context
 CORRELATION = b"stateward-correlation"  # by which the log knows the request
 MCP = {"/mcp": False, "/mcp/write": True}  # whether its tools may change something
@@ -107,6 +109,7 @@ class Application:
             ("POST", EXECUTE): ServiceRoute("read", calls.execute),
             ("POST", WAIT): ServiceRoute("read", calls.wait),
             ("GET", METRICS): ServiceRoute("operate", self._metrics),
+            ("GET", REFUSALS): ServiceRoute("operate", self._refusals),
             ("GET", STORE): ServiceRoute("read", calls.describe),
         }
 
@@ -140,9 +143,13 @@ class Application:
 
         return sent
 
+    async def _refusals(self, call: ServiceCall) -> Reply:
+        _require_all_tenants(call.asker)
+        shown = encode_json(self._watch.refusals())
+        return Reply(200, Body(shown, JSON), {**PRIVATE})
+
     async def _metrics(self, call: ServiceCall) -> Reply:
-        if call.asker.namespaces is not None or call.asker.user is not None:
-            raise NotPermitted("these numbers are of all tenants: ask with a key for all of them")
+        _require_all_tenants(call.asker)
         heads = {} if self._heads is None else self._heads.counts
         text = self._watch.metrics(heads)
         return Reply(200, Body(text.encode(), "text/plain; version=0.0.4"))
@@ -345,6 +352,11 @@ class Application:
         await receive()
         await self.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _require_all_tenants(asker: Asker) -> None:
+    if asker.namespaces is not None or asker.user is not None:
+        raise NotPermitted("these numbers are of all tenants: ask with a key for all of them")
 
 
 def reply_of(error: Exception, *, for_user: bool = False) -> Reply:

@@ -116,7 +116,7 @@ class ChainCheck:
         heads: Sequence[tuple[int, str]] = (),
         last_read: tuple[int, str] | None = None,
     ) -> None:
-        """`heads` are numbers and hashes stored elsewhere; `last_read`, what this process has read."""
+        """`heads` are numbers and hashes stored elsewhere, and `last_read` what was read here."""
         self.number, self.hash = base, hash
         self.entries = 0
         self.confirmed = 0  # the last entry that one of `heads` is of

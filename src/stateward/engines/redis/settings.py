@@ -11,7 +11,7 @@ from stateward.engines.url import EngineURL
 from stateward.errors import InvalidInput
 from stateward.world import World
 
-OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key", "insecure")
+OPTIONS = ("wait_replicas", "timeout", "ca", "cert", "key")
 SENTINELS = ("sentinel_user", "sentinel_password", "sentinel_tls")
 PORT, SENTINEL_PORT = 6379, 26379
 
@@ -20,7 +20,8 @@ def parse_server(url: EngineURL, world: World) -> Server:
     """Parse redis://, rediss://, unix://, redis+cluster:// and redis+sentinel://."""
     sentinels = url.scheme == "redis+sentinel"
     several = sentinels or url.scheme == "redis+cluster"
-    url.only(*OPTIONS, *(("tls",) if several else ()), *(SENTINELS if sentinels else ()))
+    own = (("tls",) if several else ()) + (SENTINELS if sentinels else ())
+    url.only(*OPTIONS, *own, *(("insecure",) if url.scheme not in ("rediss", "unix") else ()))
     authority, slash, path = url.text.partition("://")[2].partition("?")[0].partition("/")
     path = unquote(slash + path)
     login, _, hosts = authority.rpartition("@")

@@ -167,7 +167,7 @@ class OperationsLog:
         Finds entries that were changed, removed, inserted or reordered. Entries cut off at the end,
         or a log that was rewritten as a whole, are only found with a `head`, or several, stored
         elsewhere: what an earlier check returned, or a service published. This process compares
-        with the last entry that it has last_read itself, too.
+        with the last entry that it has read itself, too.
         """
         heads = [head] if isinstance(head, str) else head or ()
         elsewhere = [parse_head(each) for each in heads]
