@@ -13,6 +13,7 @@ from stateward.errors import InvalidInput
 from stateward.server import JwtSettings, RateSettings
 from stateward.server.asker import DeviceRights
 from stateward.server.log_heads import LogHeadSettings
+from stateward.server.quotas import QuotaSettings
 from stateward.server.settings import ServeSettings, read_settings
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "serve.toml"
@@ -39,7 +40,7 @@ def test_the_example_is_what_the_command_reads() -> None:
 
 def test_the_example_has_every_key_with_its_default(tmp_path: Path) -> None:
     text = re.sub(
-        r"^# (?=\[(?:jwt|devices|operations_log)\]|[a-z_]+ = )",
+        r"^# (?=\[(?:jwt|devices|operations_log|quotas)\]|[a-z_]+ = )",
         "",
         EXAMPLE.read_text("utf-8"),
         flags=re.M,
@@ -52,6 +53,7 @@ def test_the_example_has_every_key_with_its_default(tmp_path: Path) -> None:
         "devices": DeviceRights,
         "jwt": JwtSettings,
         "operations_log": LogHeadSettings,
+        "quotas": QuotaSettings,
     }
     for section, of in (("", ServeSettings), *((f"[{name}]", of) for name, of in sections.items())):
         lines = (text.partition(section)[2] if section else text).partition("\n[")[0]

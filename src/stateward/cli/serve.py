@@ -94,6 +94,7 @@ def run(options: argparse.Namespace) -> int:
         rates=settings.limits,
         devices=settings.devices,
         log_heads=settings.operations_log,
+        quotas=settings.quotas,
     )
     tls: dict[str, Any] = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
     if settings.tls_client_ca is not None:
