@@ -40,7 +40,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv environment environments lint types sync drift generate packages node langgraph-server docs test fast verify untimed soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings release clean
+.PHONY: help venv environment environments needs lint types sync drift generate packages node langgraph-server docs test fast verify untimed soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -123,14 +123,16 @@ fast: $(STAMP)
 
 # Ruff and mypy say the same on every Python: pyproject.toml names the oldest version to both. Nor
 # does a test with a hundred parameters say another thing with each: another Python runs its share,
-# in one process, beside the others. mypy runs once, when what imports a framework can be checked.
+# in one process, beside the others and while the frameworks are installed. mypy runs once, when
+# what imports a framework can be checked.
 OTHERS = $(shell $(PYTHON) tools/pythons.py --others)
 verify: lint drift ## everything that CI runs: make test, a share of it on each other Python, all others
 	@$(MAKE) --no-print-directory -j2 fast environments
-	@$(if $(OTHERS),$(MAKE) --no-print-directory -j2 $(addprefix share@,$(OTHERS)))
-	@$(MAKE) --no-print-directory $(ALL) packages node langgraph-server
+	@$(MAKE) --no-print-directory -j3 $(addprefix share@,$(OTHERS)) needs
 	@$(MAKE) --no-print-directory -j2 types untimed
 	@$(PYTEST) --cache-clear -m "timing and not soak" $(or $(ARGS),$(TIMED)) || { status=$$?; [ $$status -eq 5 ] || $(AGAIN) $$status; }
+
+needs: $(ALL) packages node langgraph-server
 
 environments:
 	@for python in $(OTHERS); do $(MAKE) --no-print-directory environment PYTHON=$$python || exit; done

@@ -66,15 +66,18 @@ class Measure:
 
     def __init__(self, path: Path) -> None:
         self._path = path  # of this process alone
-        self._below = below()
+        self._below, self._spent = below(), 0.0
         self._looked = time.perf_counter()
         self._inner: list[list[float]] = [[0.0, 0.0, 0.0]]  # what fixtures took, of those around
 
     def _now(self) -> Cost:
         clock = time.perf_counter()
         if clock - self._looked > CHILDREN_AFTER:
-            self._below, self._looked = below(), clock
-        return Cost(time.process_time(), self._below, clock)
+            seen, self._looked = below(), clock
+            # What ended and was awaited by nobody is in the sum no longer.
+            self._spent += max(0.0, seen - self._below)
+            self._below = seen
+        return Cost(time.process_time(), self._spent, clock)
 
     @contextmanager
     def _measured(self, kind: str, name: str) -> Iterator[None]:
