@@ -209,7 +209,7 @@ LONG_FUNCTIONS: set[str] = set()
 # Hand-written lines per package; "base" are the files at the root. Only a commit whose message
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
-    "audit": 18_462,
+    "audit": 19_150,
     "base": 4_106,
     "benchmark": 702,
     "cli": 6_686,
@@ -229,7 +229,7 @@ CEILING = {
     "volumes": 298,
     "why": 1_523,
 }
-TOTAL = 102_600  # to be lowered to 95,000
+TOTAL = 103_250  # to be lowered to 95,000
 
 # Docstrings that open with a riddle (house_counts.RIDDLE). Their first sentence is a verb with
 # its object ("Return …") or a noun phrase. The numbers only fall.

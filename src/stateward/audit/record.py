@@ -270,6 +270,7 @@ class Counterexample(Struct, frozen=True):
     done: str
     expected: str
     found: str
+    kind: str = ""  # class of difference
 
 
 class Check(Struct, frozen=True):
@@ -278,7 +279,8 @@ class Check(Struct, frozen=True):
     promise: str
     tried: int
     differing: int = 0
-    examples: list[Counterexample] = []  # the first of those that differ
+    examples: list[Counterexample] = []  # the first of each class of difference
+    kinds: dict[str, int] = {}  # how many differ in which way; "" as the promise itself says
     refused: list[str] = []  # values refused by an error, so not changed in silence
 
 

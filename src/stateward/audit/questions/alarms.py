@@ -27,8 +27,10 @@ def judge(record: Record, limits: Thresholds) -> Finding:
             f"{limits['alarm_s']:g} s",
         ),
     )
-    if not monitoring.lookups or len(measured) < len(PERCENTILES):
+    if len(measured) < len(PERCENTILES):
         return Finding("fail", f"{monitoring.source} do not show the percentiles of lookups", facts)
+    if not monitoring.lookups:
+        return Finding("fail", f"{monitoring.source} do not count lookups", facts)
     if wrong := _untrue(monitoring):
         return Finding("fail", wrong, facts)
     if monitoring.early:

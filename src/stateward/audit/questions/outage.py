@@ -107,7 +107,7 @@ def _facts(observed: _Observed, limits: Thresholds) -> tuple[Evidence, ...]:
         zero("accepted turns that were lost", len(observed.lost), observed.accepted),
         zero("duplicated turns", observed.doubled, observed.accepted),
         zero("calls that hung", observed.hung, calls, "calls"),
-        zero("reads that returned an incomplete history", len(observed.empty), reads, "reads"),
+        zero("reads that returned incomplete data", len(observed.empty), reads, "reads"),
         *_freshness(observed.fresh, observed.stale),
         Evidence("slowest read", round(observed.slowest_read[0], 2), "s", read_limit),
         Evidence("slowest write", round(observed.slowest_write[0], 2), "s", write_limit),
@@ -137,11 +137,10 @@ def _wrong_data(record: Record, observed: _Observed) -> Iterator[PartialFinding]
         )
     if observed.doubled:
         yield PartialFinding(f"{plural(observed.doubled, 'turn')} duplicated", KEYED, means=WRONG)
-    if observed.empty:
-        empty = plural(len(observed.empty), "read")
-        yield PartialFinding(
-            f"{empty} returned an incomplete history as if it were complete", HONEST, means=WRONG
-        )
+    for what, state in (("read", "an incomplete history"), ("user", "an incomplete user's state")):
+        if empty := sum(each.what == what for each in observed.empty):
+            summary = f"{plural(empty, 'read')} returned {state} as if it were complete"
+            yield PartialFinding(summary, HONEST, means=WRONG)
     if observed.stale:
         old, where = plural(len(observed.stale), "read"), observed.stale[0][0].fault
         yield PartialFinding(

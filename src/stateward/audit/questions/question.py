@@ -48,13 +48,13 @@ def failed(
         "; ".join(each.summary for each in problems),
         facts,
         example,
-        _each_once(each.remedy for each in problems),
+        each_once(each.remedy for each in problems),
         grave[0].severity,
-        _each_once(each.means for each in grave),
+        each_once(each.means for each in grave),
     )
 
 
-def _each_once(sentences: Iterable[str]) -> str:
+def each_once(sentences: Iterable[str]) -> str:
     return " ".join(dict.fromkeys(each for each in sentences if each))
 
 

@@ -35,7 +35,11 @@ def judge(record: Record, limits: Thresholds) -> Finding:
             summary = "; ".join(summary for _, summary in hit)
             return Finding(verdict, summary, facts, _example(hit[0][0]), remedy)
     calls = " and ".join(dict.fromkeys(cost.call for cost, _ in fits))
-    return Finding("pass", f"{calls} take the same time at every size", facts)
+    summary = (
+        f"{calls} do not take noticeably longer at the largest size "
+        f"({limits['slower_times']:g} times as long, and {limits['slower_floor_ms']:g} ms more)"
+    )
+    return Finding("pass", summary, facts)
 
 
 def fitted(costs: CostBySize, limits: Thresholds) -> Judged:
