@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
+from stateward.audit.safety.limits import AbandonedThreads
 from stateward.audit.targets.memory import Memory
 from stateward.audit.targets.target import AuditTarget, BackupProcedure, cleaned
 from stateward.errors import InvalidInput
@@ -72,6 +73,7 @@ class CustomTarget(AuditTarget, frozen=True):
 
 
 async def _done(target: AuditTarget, method: str, folder: str) -> None:
+    asyncio.get_running_loop().set_default_executor(AbandonedThreads())
     memory = Memory(target.connect())
     await memory.call("open")
     await memory.call(method, folder)
