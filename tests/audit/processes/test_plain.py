@@ -139,3 +139,25 @@ def test_a_plain_memory_on_postgres_is_found_sound(monkeypatch: pytest.MonkeyPat
         found_sound(server.url, monkeypatch)
     finally:
         server.remove()
+
+
+FILES = """
+from audit.processes.test_custom import FileMemory
+
+class Mine(FileMemory):
+    def __init__(self, namespace, url=None):
+        super().__init__(namespace, {folder!r})
+"""
+
+
+def test_a_memory_of_files_meets_a_full_disk_without_a_url(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(FILES.format(folder=f"file://{tmp_path}"))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{TESTS}:{':'.join(sys.path)}")
+    record = recorded(small("mine:Mine", "outage"))
+    assert [each.fault for each in record.outages or ()] == ["the disk is full"]
+    outage = answer(judged(record), "outage")
+    assert outage.verdict == "warn", outage.summary
+    assert "refused while it was down" in outage.summary

@@ -76,6 +76,7 @@ QUESTION = Question(
     "of your own can have backup() and restore().",
     judge,
     ("backup",),
+    beside="backup",
     severity="high",
     means="After the next broken disk or wrong command, conversations are lost permanently.",
 )

@@ -79,7 +79,8 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.outages is not None
     outages = [outage for outage in record.outages if outage.fired]
     if not outages:
-        return Finding("unknown", "no fault reached the store, so nothing is known")
+        why = record.notes.get("outage", "so nothing is known")
+        return Finding("unknown", f"no fault reached the store: {why}")
     observed = _Observed(record, outages)
     facts = _facts(observed, limits)
     problems = [*_wrong_data(record, observed), *_delays(record, observed, limits)]

@@ -79,6 +79,7 @@ class Question(Struct, frozen=True):
     severity: Severity = "high"  # of a failure; "critical": accepted data is lost or changed
     means: str = ""  # effect of a failure that users notice
     optional: bool = False  # skipped for a target without the needed part
+    beside: str = ""  # a part beside the target, without which there is no evidence
 
 
 def power(of: int) -> str:

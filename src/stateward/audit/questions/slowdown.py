@@ -34,9 +34,10 @@ def judge(record: Record, limits: Thresholds) -> Finding:
             remedy = " ".join(dict.fromkeys(REMEDIES.get(cost.of, "") for cost, _ in hit))
             summary = "; ".join(summary for _, summary in hit)
             return Finding(verdict, summary, facts, _example(hit[0][0]), remedy)
-    calls = " and ".join(dict.fromkeys(cost.call for cost, _ in fits))
+    *calls, last = dict.fromkeys(cost.call for cost, _ in fits)
     summary = (
-        f"{calls} do not take noticeably longer at the largest size "
+        f"{' and '.join(filter(None, (', '.join(calls), last)))} do not take noticeably longer at "
+        "the largest size "
         f"({limits['slower_times']:g} times as long, and {limits['slower_floor_ms']:g} ms more)"
     )
     return Finding("pass", summary, facts)

@@ -36,6 +36,10 @@ class CustomTarget(AuditTarget, frozen=True):
             raise InvalidInput(f"{self.name} cannot be imported: {error}") from error
         return factory(self.namespace) if self.url is None else factory(self.namespace, self.url)
 
+    @property
+    def may_keep_files(self) -> bool:
+        return self.url is None
+
     def backup(self) -> BackupProcedure | None:
         """Return a backup by the memory's own methods, restored under another name."""
         if not self._is_drilled:

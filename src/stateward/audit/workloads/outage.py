@@ -79,7 +79,7 @@ async def conduct(stage: Stage) -> None:
             begun = met[-1].end + BETWEEN
     if met:
         stage.record.outages = met
-    elif disturbances.why_none:
+    if disturbances.why_none:
         stage.record.notes["outage"] = disturbances.why_none
 
 
