@@ -514,3 +514,10 @@ def test_a_slow_call_is_not_said_to_have_no_timeout() -> None:
 
 def slow(outcome: str, seconds: float) -> Outage:
     return outage(tried=[Tried("change", 0.1, seconds, outcome), Tried("read", 0.1, 0.1, "read")])
+
+
+def test_a_race_is_to_be_tried_several_times() -> None:
+    record = good()
+    record.turn_race = TurnRace(TURNS, ORDER[2:], 2)
+    assert answer(judged(record), "races").attempts == 5
+    assert answer(judged(good()), "races").attempts == 1

@@ -14,6 +14,7 @@ from stateward.audit.questions.question import Finding, Question, plural
 from stateward.audit.questions.settings import read_settings
 from stateward.audit.record import Outage, Record
 from stateward.audit.report import (
+    BAD,
     FORMAT,
     Answer,
     Report,
@@ -26,7 +27,6 @@ from stateward.audit.report import (
 )
 from stateward.pages.series import Curve, Moment, Point
 
-BAD: tuple[Verdict, ...] = ("fail", "error", "absent")
 # What a memory needs so that the questions of a part can be asked.
 PROVIDED = {
     "threads": "append() and load()",
@@ -45,6 +45,7 @@ PROVIDED = {
     "traces": "traces()",
     "effects": "effect_key()",
 }
+ATTEMPTS = 5  # runs after which a race has nearly always shown again
 FAILED = "Find out why this call fails, then ask this question again: until then it has no answer."
 
 
@@ -120,6 +121,7 @@ def _answer(
         counter_example=finding.counter_example,
         remedy="" if good else finding.remedy or question.remedy,
         reproduce=f"{record.command} --only {question.id}",
+        attempts=ATTEMPTS if question.by_chance and finding.verdict == "fail" else 1,
         seconds=round(sum(record.took.get(name, 0.0) for name in question.workloads), 2),
         waived=waiver,
         severity=_severity(question, finding),

@@ -57,6 +57,7 @@ QUESTION = Question(
     "Keep nothing of one call in shared objects, bind every query to its id, and copy defaults.",
     judge,
     ("isolation",),
+    by_chance=True,
     severity="critical",
     means="A user is shown what belongs to another.",
 )

@@ -54,6 +54,7 @@ QUESTION = Question(
     ONE,
     judge,
     ("kills",),
+    by_chance=True,
     severity="critical",
     means="After a crash, a conversation is torn or unreadable, or lacks acknowledged turns.",
 )

@@ -79,6 +79,7 @@ class Question(Struct, frozen=True):
     severity: Severity = "high"  # of a failure; "critical": accepted data is lost or changed
     means: str = ""  # effect of a failure that users notice
     optional: bool = False  # skipped for a target without the needed part
+    by_chance: bool = False  # a failure is a race, which does not show in every run
     beside: str = ""  # a part beside the target, without which there is no evidence
 
 

@@ -216,6 +216,7 @@ QUESTION = Question(
     "second delivery harmless; claim tasks in the store; write with a fence that the store checks.",
     judge,
     ("turn-races", "task-races", "lock-races"),
+    by_chance=True,
     severity="critical",
     means="Messages are lost or duplicated, and work is done twice: emails, bookings, charges.",
 )

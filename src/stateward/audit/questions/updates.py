@@ -87,6 +87,7 @@ QUESTION = Question(
     "transaction that locks the row.",
     judge,
     ("updates", "document-updates"),
+    by_chance=True,
     severity="critical",
     means="What one agent learned about a user is overwritten by another.",
 )
