@@ -210,7 +210,7 @@ LONG_FUNCTIONS: set[str] = set()
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
     "actions": 1_630,
-    "audit": 18_462,
+    "audit": 19_200,
     "base": 4_106,
     "benchmark": 702,
     "cli": 6_980,
