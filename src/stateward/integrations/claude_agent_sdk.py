@@ -213,8 +213,8 @@ class StatewardSessionStore(OnAnyStore):
 
     def _life(self, id: str) -> Life | None:
         """Return the life of a transcript that was read or written here."""
-        seen = self._seen.get(id)
-        return None if seen is None else seen.life
+        last = self._seen.get(id)
+        return None if last is None else last.life
 
     async def _read(
         self, handle: Any, key: SessionKey, seen: Seen, lines: list[StoredLine] | None = None
