@@ -112,7 +112,7 @@ DEFECTS = (
         "state/run.py",
         'meta["retain"] = self.retain',
         "pass",
-        ("tests/conformance/test_conformance.py", "-k", "methods"),
+        ("tests/conformance/test_conformance.py", "-k", "child"),
     ),
     Defect(
         "effects: an effect of a workflow that was erased meanwhile is carried out",
@@ -176,7 +176,7 @@ DEFECTS = (
         "cli/sweep.py",
         "spill=False, ",
         "",
-        ("tests/cli/processes/test_looking.py",),
+        verify=("tests/cli/processes/test_looking.py",),
     ),
     Defect(
         "backups: what documents were before counts as messages",
@@ -192,7 +192,7 @@ DEFECTS = (
         "why/causes.py",
         "receipt[1] == document.stamp",
         "receipt[1] != document.stamp",
-        verify=("tests/cli/processes/test_why.py",),
+        ("tests/context/test_explanations.py", "-k", "outdated"),
     ),
     Defect(
         "langgraph: copy_thread mixes the checkpoints of two threads",
