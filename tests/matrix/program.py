@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from stateward.engine import GRACE
 from stateward.engines.memory.engine import MemoryEngine
 from stateward.engines.memory.model import Model
 from stateward.errors import StatewardError
@@ -75,6 +76,7 @@ class Program:
         self.talks = {id: Talk(id, USERS[n % 2]) for n, id in enumerate(THREADS)}
         self.features: list[Feature] = []
         self.ends: dict[tuple[str, int], str] = {}  # how each life of a conversation ended
+        self.deletions: dict[tuple[str, int], float] = {}  # when lives were deleted or erased
         self.cut_off = False  # whether the first store is out of reach
         self._numbers = 0
         self._stores: list[FaultyStore] = []
@@ -157,6 +159,10 @@ class Program:
             talk.entries[talk.version] = message
         talk.since = self.now
 
+    def is_forgotten(self, talk: Talk, life: int) -> bool:
+        """Return whether the store may have forgotten that this life was deleted."""
+        return self.now > self.deletions.get((talk.id, life), self.now) + GRACE
+
     async def taken_back(self, talk: Talk) -> None:
         """Note that messages may have been stored in a later life, and removed at once."""
         version = (await self.thread(talk).load(last=1)).version
@@ -166,6 +172,8 @@ class Program:
     def ended(self, talk: Talk, how: str) -> None:
         """Note that a conversation was deleted or erased, or has expired."""
         self.ends[talk.id, talk.life] = how
+        if how != "expired":
+            self.deletions[talk.id, talk.life] = self.now
         if talk.exists:
             for feature in self.features:
                 feature.talk_ended(talk)

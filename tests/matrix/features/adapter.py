@@ -47,6 +47,8 @@ class Adapter(Feature):
             return None
         talk, life, session = self.runs.pop(0)
         item = self._item()
+        if self.program.is_forgotten(talk, life):
+            return None
         if talk.life != life:
             with refused("a run that was begun before a deletion", ConversationDeletedError):
                 await session.add_items([item])

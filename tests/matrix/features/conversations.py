@@ -64,6 +64,9 @@ class Turns(Feature):
         talk = opened.talk
         question = {"role": "user", "content": f"question of {opened.key}"}
         answer = {"role": "assistant", "content": f"answer of {opened.key}"}
+        if program.is_forgotten(talk, opened.life):
+            await self._leave(opened)
+            return f"{opened.key} is given up"
         begun_there = opened.turn.window is not None and opened.turn.window.exists
         if opened.life != talk.life and begun_there:
             with refused(f"the answer {opened.key} to a conversation that had ended"):
