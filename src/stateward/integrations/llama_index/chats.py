@@ -68,7 +68,7 @@ class Chats(OnAnyStore):
     async def append(self, key: str, messages: Sequence[ChatMessage]) -> int:
         """Append messages, and return the number of the last one; 0: stored locally for now.
 
-        What a user says begins anew. All else answers the conversation that was read last: if that
+        A message of a user may start a chat. Others answer the chat that was read last: if that
         was deleted since, raises `ConversationDeletedError`.
         """
         if messages[0].role == MessageRole.USER:
