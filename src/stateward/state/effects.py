@@ -224,6 +224,15 @@ async def drop_effects(scope: Scope, whose: Entity) -> None:
     """
     async for page in scope.pages(List(scope.namespace, EFFECT, prefix=effects_of(whose))):
         effects = [effect.entity for effect in page.entities]
+        commits = [
+            Commit(
+                effect.entity, scope.world.new_op(), (Drop(),), (CommitsAt(effect.head.commits),)
+            )
+            for effect in page.entities
+            if effect.head.status == INTENDED and effect.head.due is None  # it waits for a retry
+        ]
+        if commits:
+            await scope.execute(commits)
         for write, check in DROPPING:
             commits = [Commit(each, scope.world.new_op(), (write,), (check,)) for each in effects]
             outcomes = await scope.execute(commits) if commits else ()

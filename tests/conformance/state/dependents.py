@@ -167,6 +167,16 @@ async def a_retried_workflow_keeps_its_effects_until_it_ends_again(h: StoreHarne
 
 
 @case
+async def a_workflow_that_is_deleted_before_its_retry_leaves_no_effect(h: StoreHarness) -> None:
+    async with h.store() as store:
+        with raises(ValueError):
+            await pay(store, "w", Payments(ValueError("declined")))
+        await store.workflow("w").retry()
+        await store.workflow("w").delete()
+        assert (await ids(store), await listed(store)) == ([], [])
+
+
+@case
 async def a_deleted_workflow_is_begun_with_new_effects(h: StoreHarness) -> None:
     async with h.store() as store:
         charge = Payments()
