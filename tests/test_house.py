@@ -239,17 +239,16 @@ RIDDLES = {"actions": 2, "audit": 1, "mcp": 2, "server": 15}
 # Variables that are called found, said, told, it, kept, given, known or seen, where a noun of the
 # domain belongs. The numbers only fall.
 DIALECT = {
-    "audit": 44,
+    "audit": 3,
     "base": 3,
     "cli": 15,
     "engines": 1,
-    "integrations": 1,
     "mcp": 12,
     "repeats": 1,
     "server": 8,
     "shapes": 1,
     "state": 3,
-    "transfer": 14,
+    "transfer": 1,
     "why": 3,
 }
 

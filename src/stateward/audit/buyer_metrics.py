@@ -33,19 +33,19 @@ def percentiles_of(text: str) -> dict[str, Any]:
     for word in NAMES:
         for name in names:
             if word in name:
-                count, found = percentiles(samples, name.removesuffix("_bucket"))
-                named = {f"p{n}": value for n, value in found.items()}
+                count, quantiles = percentiles(samples, name.removesuffix("_bucket"))
+                named = {f"p{n}": value for n, value in quantiles.items()}
                 return {"lookups": count, "percentiles": named}
     return {"lookups": None, "percentiles": {}}
 
 
 def firing_alerts(url: str) -> dict[str, Any]:
     """The names of alerts that fire: as Prometheus or its alert manager list them, in JSON."""
-    said = json.loads(_get(url))
-    if isinstance(said, dict):
-        said = said.get("data", {}).get("alerts", []) or said.get("alerts", [])
+    alerts = json.loads(_get(url))
+    if isinstance(alerts, dict):
+        alerts = alerts.get("data", {}).get("alerts", []) or alerts.get("alerts", [])
     names = []
-    for alert in said:
+    for alert in alerts:
         state = alert.get("state") or alert.get("status", {}).get("state", "")
         if state in ("firing", "active"):
             names.append(alert.get("labels", {}).get("alertname", "alert"))

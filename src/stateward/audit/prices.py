@@ -46,8 +46,8 @@ def read_prices(path: str | None) -> Prices | None:
     try:
         prices = msgspec.convert(read_toml(path), Prices)
     except msgspec.ValidationError as error:
-        known = ", ".join(Prices.__struct_fields__)
-        raise InvalidInput(f"{path}: {error}; it may have: {known}") from error
+        fields = ", ".join(Prices.__struct_fields__)
+        raise InvalidInput(f"{path}: {error}; it may have: {fields}") from error
     for name in Prices.__struct_fields__[1:]:
         if not 0 <= getattr(prices, name) < 1e12:
             raise InvalidInput(f"{path}: {name} must be a price of 0 or more")

@@ -88,12 +88,12 @@ def sizes_of(profile: str, *changes: dict[str, Any]) -> AuditSizes:
     if profile not in PROFILES:
         raise InvalidInput(f"no profile {profile!r}; use one of: {', '.join(PROFILES)}")
     values = to_builtins(AuditSizes()) | PROFILES[profile]
-    known = AuditSizes.__struct_fields__
+    names = AuditSizes.__struct_fields__
     for change in changes:
         for name in change:
-            if name not in known:
+            if name not in names:
                 raise InvalidInput(
-                    f"{name!r} is not a size of an audit; use one of: {', '.join(known)}"
+                    f"{name!r} is not a size of an audit; use one of: {', '.join(names)}"
                 )
         values |= change
     try:

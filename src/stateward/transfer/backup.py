@@ -130,14 +130,14 @@ def copy(
     into = to or namespace
     check_id(namespace, "a namespace")
     check_id(into, "a namespace")
-    known = parse(source_url)
-    if known.text == parse(target_url).text and into == namespace:
+    origin = parse(source_url)
+    if origin.text == parse(target_url).text and into == namespace:
         raise InvalidInput("source and target are the same namespace of the same store")
-    with _reading(known, namespace) as (source, header), opened(parse(target_url)) as engine:
+    with _reading(origin, namespace) as (source, header), opened(parse(target_url)) as engine:
         marks = Erasures()
         marks.add_all(Source(engine, into).marks(), there=True)
         marks.add_all(source.marks(), source=True)
-        what = f"a copy of the namespace {namespace!r} of {known.safe}"
+        what = f"a copy of the namespace {namespace!r} of {origin.safe}"
         target = RestoreTarget(engine, into, what, what, "--to")
         target.begin()
         target.put_marks(marks)

@@ -111,7 +111,7 @@ class Follower:
         for some in _in_batches(self._source.entities()):
             self._bring(some)
         for some in _in_batches(self._copy.entities()):
-            there = self._source.heads([self._theirs(found.entity) for found in some])
+            there = self._source.heads([self._theirs(listed.entity) for listed in some])
             gone = [f.entity for f, head in zip(some, there, strict=True) if not head.exists]
             self._target.drop(gone)
             self._report.removed += len(gone)
@@ -134,7 +134,7 @@ class Follower:
 
     def _bring(self, some: list[Found]) -> None:
         """Copy the entities whose copies are missing or outdated."""
-        heads = self._copy.heads([self._ours(found.entity) for found in some])
+        heads = self._copy.heads([self._ours(listed.entity) for listed in some])
         differ = [f for f, head in zip(some, heads, strict=True) if _state(f.head) != _state(head)]
         if differ:
             self._target.put(self._source.lines_of(differ), self._marks)
@@ -169,14 +169,14 @@ def follow(
     check_id(into, "a namespace")
     check_span(compare, "compare")
     cursors_of(after)
-    known, other = parse(source_url), parse(target_url)
-    if known.text == other.text and into == namespace:
+    origin, other = parse(source_url), parse(target_url)
+    if origin.text == other.text and into == namespace:
         raise InvalidInput("source and target are the same namespace of the same store")
-    refuse_missing(known)
+    refuse_missing(origin)
     world = World()
     report = FollowReport(into, cursor=after)
-    what = f"a copy of the namespace {namespace!r} of {known.safe}"
-    with opened(looking(known)) as source, opened(other) as target:
+    what = f"a copy of the namespace {namespace!r} of {origin.safe}"
+    with opened(looking(origin)) as source, opened(other) as target:
         while True:
             follower = Follower(source, target, (namespace, into), what, report, progress)
             try:
@@ -212,9 +212,9 @@ def _state(head: Head) -> tuple[object, ...]:
 
 def _in_batches(listed: Iterable[Found]) -> Iterator[list[Found]]:
     some: list[Found] = []
-    for found in listed:
-        if found.entity.kind not in OWN_KINDS:
-            some.append(found)
+    for entry in listed:
+        if entry.entity.kind not in OWN_KINDS:
+            some.append(entry)
         if len(some) >= MANY:
             yield some
             some = []

@@ -222,7 +222,9 @@ class Rebalancing:
         heads = self._copy(source, home, free)
         for entity in heads:
             self._compare(source, home, entity)
-        source.apply([(it, _moved(head), CommitsAt(head.commits)) for it, head in heads.items()])
+        source.apply(
+            [(item, _moved(head), CommitsAt(head.commits)) for item, head in heads.items()]
+        )
         home.note(source.name, [])
         for _ in heads:
             self._note(source.name, home.name)

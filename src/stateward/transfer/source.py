@@ -61,7 +61,7 @@ class Source:
 
     def size(self) -> int:
         """Return the number of entities and entries together, to report progress."""
-        return sum(1 + found.head.live for found in self.entities())
+        return sum(1 + entity.head.live for entity in self.entities())
 
     def marks(self) -> Iterator[Mark]:
         """Yield the marks of erased users."""

@@ -265,10 +265,10 @@ class RestoreTarget:
         if not self._lease.renew():  # the reads count only if the lease was held at that time
             raise _changed(self._marker)
         checks: list[tuple[Check, ...]] = []
-        for found in heads:
-            assert isinstance(found, Fetched)
-            existed = found.head.exists or self._follows
-            checks.append((CommitsAt(found.head.commits),) if existed else absent)
+        for fetched in heads:
+            assert isinstance(fetched, Fetched)
+            existed = fetched.head.exists or self._follows
+            checks.append((CommitsAt(fetched.head.commits),) if existed else absent)
         return checks
 
     def _has_expired(self, part: Part) -> bool:

@@ -113,10 +113,10 @@ def cycles(lists: Lists) -> Iterator[Anomaly]:
     for knot in graph.knots(range(len(graph.out)), ~0):
         name, path = plainest(graph, knot)
         steps = _steps(graph, path)
-        said = f"{len(steps)} transactions each come before the next, in a cycle:"
+        example = f"{len(steps)} transactions each come before the next, in a cycle:"
         for start, end, kind in steps:
-            said += f"\n  T{start} before T{end}: {_why(lists, start, end, kind)}"
-        yield lists.found(name, said, *(start for start, _, _ in steps))
+            example += f"\n  T{start} before T{end}: {_why(lists, start, end, kind)}"
+        yield lists.found(name, example, *(start for start, _, _ in steps))
 
 
 def plainest(graph: Graph, knot: set[int]) -> tuple[str, Path]:

@@ -101,12 +101,12 @@ def money(report: Report) -> str:
 
 
 def bill(money: Money) -> Iterator[tuple[str, str, str, str]]:
-    """The lines of a bill: what, how much of it, with persistence, without."""
+    """Yield the lines of a bill: the item, its quantity, its price with persistence and without."""
     for part in money.parts:
-        much = "not measured" if part.amount is None else number(float(f"{part.amount:.3g}"))
+        quantity = "not measured" if part.amount is None else number(float(f"{part.amount:.3g}"))
         unit = f" {part.unit}" if part.unit and part.amount is not None else ""
         on, off = amount(part.on, money.currency), amount(part.off, money.currency)
-        yield part.what, f"{much}{unit}", on, off
+        yield part.what, f"{quantity}{unit}", on, off
     yield "total", "", amount(money.on, money.currency), amount(money.off, money.currency)
 
 

@@ -36,8 +36,8 @@ class ExpiringEngine(Passthrough):
             else write
             for write in op.writes
         )
-        kept = most if op.retain is None else min(op.retain, most)
-        return replace(op, retain=kept, writes=writes)
+        span = most if op.retain is None else min(op.retain, most)
+        return replace(op, retain=span, writes=writes)
 
 
 def _within(write: SetHead, most: float) -> bool:

@@ -57,8 +57,8 @@ class RedisLike(OwnServer):
         if self._settings["save"]:
             await self._asked("SAVE")
         for _ in range(int(REWRITTEN * 20)):
-            said = (await self._asked("INFO persistence")).split()
-            if {"aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0"} <= set(said):
+            info = (await self._asked("INFO persistence")).split()
+            if {"aof_rewrite_in_progress:0", "aof_rewrite_scheduled:0"} <= set(info):
                 return
             await asyncio.sleep(0.05)
 
@@ -69,10 +69,10 @@ class RedisLike(OwnServer):
             writer.write(f"AUTH {self._password}\r\n{command}\r\n".encode())
             async with asyncio.timeout(REWRITTEN):
                 await reader.readline()
-                said = (await reader.readline()).decode()
-                if said.startswith("$"):
-                    said = (await reader.readexactly(int(said[1:]))).decode()
-                return said
+                reply = (await reader.readline()).decode()
+                if reply.startswith("$"):
+                    reply = (await reader.readexactly(int(reply[1:]))).decode()
+                return reply
         finally:
             writer.transport.abort()
 

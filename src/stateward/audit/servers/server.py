@@ -145,8 +145,8 @@ class OwnServer:
 
     def _was_hasty(self) -> bool:
         """Return True if the server ended because of what a killed one left behind for a moment."""
-        said = self._last_words()
-        return "already in use" in said or "shared memory" in said
+        log = self._last_words()
+        return "already in use" in log or "shared memory" in log
 
     def _last_words(self) -> str:
         lines = [line.strip() for line in self._log().splitlines() if line.strip()]

@@ -48,8 +48,8 @@ class Service(OwnServer):
                     start_new_session=True,  # Ctrl-C is the audit's
                 )
             except OSError as error:
-                said = f"--start-command cannot be run: {self._words[0]}: {error.strerror}"
-                raise InvalidInput(said) from error
+                problem = f"--start-command cannot be run: {self._words[0]}: {error.strerror}"
+                raise InvalidInput(problem) from error
 
     async def _is_ready(self) -> bool:
         try:

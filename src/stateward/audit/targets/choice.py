@@ -35,9 +35,9 @@ KINDS: tuple[type[AuditTarget], ...] = (
 def choose(named: str | None, folder: str, namespace: str, url: str | None) -> AuditTarget:
     """Return the target; raises `InvalidInput` if the input names none."""
     for kind in KINDS:
-        found = kind.named(named, folder, namespace, url)
-        if found is not None:
-            return found
+        target = kind.named(named, folder, namespace, url)
+        if target is not None:
+            return target
     shown = repr(named) if "@" not in (named or "") else "this"  # the name may hold a password
     raise InvalidInput(
         f"{shown} is not a target: pass a store's URL (sqlite:///agents.db), module:factory, "

@@ -16,8 +16,8 @@ class FrameworkTarget(AuditTarget, frozen=True):
 
     @classmethod
     def named(cls, named: str | None, folder: str, namespace: str, url: str | None) -> Self | None:
-        known = {name.partition(":")[0] for name in FRAMEWORKS}
-        if named is None or named.partition(":")[0] not in known:
+        frameworks = {name.partition(":")[0] for name in FRAMEWORKS}
+        if named is None or named.partition(":")[0] not in frameworks:
             return None
         if named not in FRAMEWORKS:
             raise InvalidInput(f"no {named}; use one of: {', '.join(FRAMEWORKS)}")

@@ -97,12 +97,12 @@ class HttpMemory:
 
     def load(self, thread: str, last: int | None) -> list[Json]:
         window = "" if last is None else f"?last={last}"
-        said, _ = self._call("GET", f"/threads/{_quoted(thread)}{window}")
-        return [json.loads(line) for line in said.split("\n") if line]
+        body, _ = self._call("GET", f"/threads/{_quoted(thread)}{window}")
+        return [json.loads(line) for line in body.split("\n") if line]
 
     def get_user(self, user: str) -> tuple[Json, int | None]:
-        said, version = self._call("GET", f"/users/{_quoted(user)}")
-        return _object(said), version
+        body, version = self._call("GET", f"/users/{_quoted(user)}")
+        return _object(body), version
 
     def put_user(self, user: str, value: Json, expect: int | None = None) -> int | None:
         headers = {"content-type": JSON}
@@ -148,17 +148,17 @@ class HttpMemory:
     async def lock(self, thread: str, ttl: float) -> AsyncIterator[Any]:
         """Hold a lock that is not renewed, so that a holder who outstays it is refused."""
         id = f"thread/{thread}"
-        said = await self._taken(id, ttl)
+        claim = await self._taken(id, ttl)
         try:
-            yield said["token"]
+            yield claim["token"]
         finally:
-            await self._claim(id, token=said["token"], release=True)
+            await self._claim(id, token=claim["token"], release=True)
 
     async def _once(self, id: str, function: Callable[[], Any]) -> Any:
-        said = await self._taken(id, CLAIM)
-        if "result" in said:
-            return json.loads(said["result"])
-        token = said["token"]
+        claim = await self._taken(id, CLAIM)
+        if "result" in claim:
+            return json.loads(claim["result"])
+        token = claim["token"]
         renewing = asyncio.create_task(self._renew(id, token))
         working = _claimed.set(f"{self._base}/{id}")
         try:
@@ -179,9 +179,9 @@ class HttpMemory:
     async def _taken(self, id: str, ttl: float) -> Json:
         """Wait for the claim; return its token, or the result that it was settled with."""
         while True:
-            said = await self._claim(id, ttl=ttl)
-            if "token" in said or "result" in said:
-                return said
+            claim = await self._claim(id, ttl=ttl)
+            if "token" in claim or "result" in claim:
+                return claim
             await asyncio.sleep(AGAIN)
 
     async def _renew(self, id: str, token: int) -> None:
@@ -259,11 +259,11 @@ def _quoted(name: str) -> str:
     return quote(name, safe="")
 
 
-def _object(said: str) -> Json:
-    found = json.loads(said)
-    if not isinstance(found, dict):
-        raise Answered(200, said, None)
-    return found
+def _object(body: str) -> Json:
+    value = json.loads(body)
+    if not isinstance(value, dict):
+        raise Answered(200, body, None)
+    return value
 
 
 class HttpTarget(AuditTarget, frozen=True):
@@ -296,10 +296,10 @@ class HttpTarget(AuditTarget, frozen=True):
     async def route(self) -> Route | str:
         if self.name.startswith("https:"):
             return "no proxy can be put before https://, where the name of the host is verified"
-        found = plain_route(self.name)
-        if isinstance(found, str):
-            return found
-        return Route(found.addresses, lambda ports: {"name": found.change(ports)["url"]})
+        way = plain_route(self.name)
+        if isinstance(way, str):
+            return way
+        return Route(way.addresses, lambda ports: {"name": way.change(ports)["url"]})
 
     def restored_at(self, url: str) -> Json:
         return {"name": url}

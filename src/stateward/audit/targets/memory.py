@@ -171,8 +171,8 @@ class Memory:
 
     async def append(self, thread: str, messages: list[Json], key: str) -> str:
         """Append; return "stored", or "kept" if the memory promises to store them later."""
-        said = await self.call("append", thread, messages, key)
-        return "kept" if isinstance(said, KeptLocally) else "stored"
+        result = await self.call("append", thread, messages, key)
+        return "kept" if isinstance(result, KeptLocally) else "stored"
 
     async def append_fenced(self, thread: str, messages: list[Json], key: str, token: Any) -> None:
         await self.call("append", thread, messages, key, fence=token)
@@ -197,10 +197,10 @@ class Memory:
         return list(await self.call("load", thread, last))
 
     async def get_user(self, user: str) -> tuple[Json, int | None]:
-        said = await self.call("get_user", user)
-        if isinstance(said, tuple):
-            return said[0], said[1]
-        return said or {}, None
+        result = await self.call("get_user", user)
+        if isinstance(result, tuple):
+            return result[0], result[1]
+        return result or {}, None
 
     async def put_user(self, user: str, value: Json, expect: int | None = None) -> int | None:
         if expect is None:

@@ -89,8 +89,8 @@ class JsonFiles(NaiveMemory):
         if not os.path.exists(path):
             return {}
         with open(path) as file:
-            found: Json = json.load(file)
-        return found
+            entries: Json = json.load(file)
+        return entries
 
     def read(self, kind: str, id: str) -> Any:
         return self._all(kind).get(id)

@@ -196,8 +196,8 @@ async def _traces(
     search: Callable[[str], Awaitable[Sequence[str]]], folder: str, text: str
 ) -> list[str]:
     """Return where the text is: in the store, and in turns that a replica keeps for later."""
-    kept = traces.below(*glob(os.path.join(escape(folder), "spill-*")))
-    return [*await search(text), *traces.in_files(kept, text)]
+    files = traces.below(*glob(os.path.join(escape(folder), "spill-*")))
+    return [*await search(text), *traces.in_files(files, text)]
 
 
 def file_url(path: str) -> str:
@@ -275,8 +275,8 @@ class StoreTarget(AuditTarget, frozen=True):
     @property
     def told(self) -> dict[str, str]:
         schema, file = isolation.own_schema(self.name), isolation.file_of(parse(self.name))
-        told = {"STATEWARD_AUDIT_SCHEMA": schema, "STATEWARD_AUDIT_FILE": file}
-        return super().told | {name: value for name, value in told.items() if value}
+        variables = {"STATEWARD_AUDIT_SCHEMA": schema, "STATEWARD_AUDIT_FILE": file}
+        return super().told | {name: value for name, value in variables.items() if value}
 
     def restored_at(self, url: str) -> Json:
         """Return the URL of a restored copy, with the audit's schema unless it names another."""

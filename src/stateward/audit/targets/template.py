@@ -27,8 +27,8 @@ class MyMemory:
 
     def load(self, thread: str, last: int | None) -> list[dict[str, Any]]:
         """The messages, oldest first; only the last so many if `last` is a number."""
-        found = self._threads.get(thread, [])
-        return list(found if last is None else found[max(0, len(found) - last) :])
+        messages = self._threads.get(thread, [])
+        return list(messages if last is None else messages[max(0, len(messages) - last) :])
 
     def get_user(self, user: str) -> dict[str, Any]:
         """Return the state of a user; with versions: return (value, version)."""

@@ -65,16 +65,16 @@ class VolumesMemory:
         await asyncio.gather(*(part.close() for part in self._parts.values()))
 
     async def metrics(self) -> Json:
-        said = [await part.metrics() for part in self._parts.values()]
-        return max(said, key=lambda each: each["lookups"])
+        parts = [await part.metrics() for part in self._parts.values()]
+        return max(parts, key=lambda each: each["lookups"])
 
     async def alarms(self) -> Json:
-        said = [await part.alarms() for part in self._parts.values()]
-        return max(said, key=lambda each: each["kept"])
+        parts = [await part.alarms() for part in self._parts.values()]
+        return max(parts, key=lambda each: each["kept"])
 
     async def describe(self) -> Json:
-        said = [await part.describe() for part in self._parts.values()]
-        return {**said[0], "bytes": sum(each["bytes"] for each in said)}
+        parts = [await part.describe() for part in self._parts.values()]
+        return {**parts[0], "bytes": sum(each["bytes"] for each in parts)}
 
 
 class VolumesTarget(AuditTarget, frozen=True):

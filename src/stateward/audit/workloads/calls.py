@@ -105,7 +105,7 @@ def in_turn(tried: list[dict[str, Any]]) -> list[str]:
 
 
 async def contents_of(memory: Memory, tell: Any, thread: str) -> list[str]:
-    """Load the contents; retried for a while, as a store that has just come back may refuse."""
+    """Load the contents, and try again for a while: a store that has just come back may refuse."""
     for _ in range(19):
         try:
             return contents(await asyncio.wait_for(memory.load(thread), HUNG))

@@ -110,8 +110,8 @@ async def write(memory: Memory, tell: Any, threads: list[str], count: int) -> No
 async def lengthen(memory: Memory, tell: Any, thread: str, messages: int) -> None:
     for first in range(0, messages, AT_ONCE):
         count = min(AT_ONCE, messages - first)
-        given = [m for n in range(first, first + count, 2) for m in varied_turn(f"{n}")]
-        await memory.append(thread, given, f"long/{first}")
+        turns = [m for n in range(first, first + count, 2) for m in varied_turn(f"{n}")]
+        await memory.append(thread, turns, f"long/{first}")
 
 
 async def update(memory: Memory, tell: Any, user: str, count: int) -> None:

@@ -43,8 +43,8 @@ def list_all(
     namespace: str, prefix: str, documents: tuple[str, ...] = (), after: str | None = None
 ) -> Plan[list[Found]]:
     """Return every item whose id has the prefix, with these documents."""
-    (found,) = yield from pages(_listing(namespace, prefix, documents, after))
-    return [each for page in found for each in page.entities]
+    (listed,) = yield from pages(_listing(namespace, prefix, documents, after))
+    return [each for page in listed for each in page.entities]
 
 
 def search_nearest(

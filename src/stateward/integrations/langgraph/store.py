@@ -242,7 +242,7 @@ class StatewardStore(OnBridge, BaseStore):
         self,
         call: StoreCall,
         items: dict[Entity, Found],
-        found: Answered,
+        answers: Answered,
         refused: dict[Destination, StatewardError],
     ) -> list[Result]:
         """Return the results of one call, as new objects that the caller may change."""
@@ -257,7 +257,7 @@ class StatewardStore(OnBridge, BaseStore):
                 item = items.get(self._entity(op.namespace, op.key))
                 results.append(None if item is None else _item(item))
             else:
-                answer = found[repr(op)]
+                answer = answers[repr(op)]
                 if isinstance(answer, StatewardError):
                     raise answer
                 if isinstance(op, SearchOp):

@@ -104,8 +104,8 @@ class AdkSessions:
 
     def documents(self, thread: ForeignThread) -> Mapping[str, str]:
         if thread.kind == SHARED:
-            (found,) = (s for app, s in self._apps.items() if shared_name(app) == thread.id)
-            return {DEFAULT: encode_document(found, LIMITS)} if found else {}
+            (shared,) = (s for app, s in self._apps.items() if shared_name(app) == thread.id)
+            return {DEFAULT: encode_document(shared, LIMITS)} if shared else {}
         if thread.kind == USER:
             states = {app: self._state_of_user(app, thread.id) for app in self._users[thread.id]}
             return {

@@ -258,8 +258,8 @@ class EntityWriter:
         entries: list[Entry] = []
         for item in items:
             size += chain.add(item.body)
-            said = item.at if item.at is not None else thread.updated
-            at = now if said is None else min(said, now)
+            said_at = item.at if item.at is not None else thread.updated
+            at = now if said_at is None else min(said_at, now)
             entries.append(Entry(chain.count, at, item.body, chain.stamp))
             if size >= PART or len(entries) >= ENTRIES:
                 break
@@ -323,8 +323,8 @@ class EntityWriter:
 
     def _standings(self, threads: Iterable[ForeignThread]) -> list[Standing]:
         reads = [Fetch(self._entity(thread), documents=(IMPORTED,)) for thread in threads]
-        found = self._engine.execute(reads) if reads else []
-        return [_standing(fetched) for fetched in found if isinstance(fetched, Fetched)]
+        outcomes = self._engine.execute(reads) if reads else []
+        return [_standing(fetched) for fetched in outcomes if isinstance(fetched, Fetched)]
 
     def _read_back(self, found: dict[int, MovedThread]) -> None:
         """Read moved conversations back from the target, small ones in one round trip."""

@@ -234,8 +234,8 @@ class SessionKeys(SdkSessions):
 
     def items(self, thread: ForeignThread) -> Iterator[ForeignItem]:
         key, start = self._key(thread.id, "messages"), 0
-        while found := self._ask("LRANGE", key, start, start + PAGE - 1):
-            for number, data in enumerate(found, start + 1):
+        while page := self._ask("LRANGE", key, start, start + PAGE - 1):
+            for number, data in enumerate(page, start + 1):
                 where = f"item {number} of the session {thread.id!r}"
                 yield from self._item(where, data, thread.updated)
-            start += len(found)
+            start += len(page)

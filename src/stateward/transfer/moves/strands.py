@@ -81,15 +81,15 @@ class StrandsFiles:
 
     def documents(self, thread: ForeignThread) -> Mapping[str, str]:
         files, session = self._session(thread.id)
-        found: dict[str, Any] = {SESSION: session.to_dict()}
+        parts: dict[str, Any] = {SESSION: session.to_dict()}
         with refusing():
             for id in self._names(thread.id, "agents", AGENT_PREFIX):
                 agent = files.read_agent(thread.id, id)
                 if agent is not None:
-                    found[f"agent {id}"] = agent.to_dict()
+                    parts[f"agent {id}"] = agent.to_dict()
             for id in self._names(thread.id, "multi_agents", MULTI_AGENT_PREFIX):
-                found[f"multi_agent {id}"] = files.read_multi_agent(thread.id, id)
-        return {name: plain_json(value) for name, value in found.items() if value is not None}
+                parts[f"multi_agent {id}"] = files.read_multi_agent(thread.id, id)
+        return {name: plain_json(value) for name, value in parts.items() if value is not None}
 
     def close(self) -> None:
         """Files are open only while they are read."""

@@ -31,8 +31,8 @@ class Framework(Struct, frozen=True):
     @property
     def versions(self) -> dict[str, str]:
         """Return the versions of its installed packages, the framework itself first."""
-        found = {name: _version(name) for name in self.packages}
-        return {name: version for name, version in found.items() if version is not None}
+        installed = {name: _version(name) for name in self.packages}
+        return {name: version for name, version in installed.items() if version is not None}
 
 
 FRAMEWORKS: dict[str, Framework] = {

@@ -44,15 +44,15 @@ class GraphMemory(FrameworkMemory):
         await self._stack.aclose()
 
     async def append(self, thread: str, messages: list[Json], key: str) -> None:
-        given = [framed(message, f"{key}/{number}") for number, message in enumerate(messages)]
-        await self._graph.ainvoke({"messages": given}, configured(thread))
+        turn = [framed(message, f"{key}/{number}") for number, message in enumerate(messages)]
+        await self._graph.ainvoke({"messages": turn}, configured(thread))
 
     async def load(self, thread: str, last: int | None) -> list[Json]:
         state = await self._graph.aget_state(configured(thread))
-        found = state.values.get("messages", [])
+        messages = state.values.get("messages", [])
         return [
             plain(message)
-            for message in (found if last is None else found[max(0, len(found) - last) :])
+            for message in (messages if last is None else messages[max(0, len(messages) - last) :])
         ]
 
     async def get_user(self, user: str) -> Json:
@@ -73,8 +73,8 @@ class GraphMemory(FrameworkMemory):
         state = await graph.aget_state(config)
         if state.values and not state.next:
             return
-        given = None if state.next else {"done": ""}
-        await graph.ainvoke(given, config, durability="sync")
+        start = None if state.next else {"done": ""}
+        await graph.ainvoke(start, config, durability="sync")
 
 
 class PostgresGraph(GraphMemory):

@@ -19,5 +19,5 @@ class FrameworkMemory:
         self.sandbox: Any = sandbox(target.url or "", target.namespace)
 
     async def describe(self) -> Json:
-        said: Json = await self.sandbox.describe()
-        return said
+        description: Json = await self.sandbox.describe()
+        return description

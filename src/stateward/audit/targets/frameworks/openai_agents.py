@@ -32,8 +32,8 @@ class SessionsMemory(FrameworkMemory):
 
     async def load(self, thread: str, last: int | None) -> list[Json]:
         async with self.session(thread) as session:
-            found: list[Json] = await session.get_items(limit=last)
-        return found
+            items: list[Json] = await session.get_items(limit=last)
+        return items
 
 
 class SqliteSessions(SessionsMemory):

@@ -204,10 +204,10 @@ class KeysSandbox(Sandbox):
 
     async def _drop(self, prefix: str) -> None:
         # In a namespace that a user named there may be others; the audit's own ids are in its keys.
-        found = [key async for key in self._keys(prefix) if PREFIX in key]
+        keys = [key async for key in self._keys(prefix) if PREFIX in key]
         async with self._connected() as client:
-            for first in range(0, len(found), 100):
-                await client.unlink(*found[first : first + 100])
+            for first in range(0, len(keys), 100):
+                await client.unlink(*keys[first : first + 100])
 
     async def describe(self) -> dict[str, Any]:
         from redis.exceptions import ResponseError

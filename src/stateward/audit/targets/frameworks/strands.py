@@ -80,5 +80,5 @@ class Silent(Model):
 
 
 def plain(message: Any) -> Json:
-    said: Json = json.loads(message["content"][0]["text"])
-    return said
+    content: Json = json.loads(message["content"][0]["text"])
+    return content
