@@ -78,7 +78,8 @@ class Door:
         if kind.lower() == "bearer" and secret:
             if self._tokens is not None and not secret.startswith(BEGIN):
                 return await self._tokens.asker(secret)
-            asker = await self.keys.asker(secret)
+            client = scope.get("client")
+            asker = await self.keys.asker(secret, client[0] if client else "")
         if asker is None:
             raise Refusal(
                 401,
