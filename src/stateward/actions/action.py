@@ -7,19 +7,16 @@ rows, and `carry_out` is the only way to a handler.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
 from msgspec import Struct
 
 from stateward.actions.arguments import unbounded
+from stateward.actions.rights import RIGHT, ROLES, Only
 from stateward.errors import InvalidInput
 from stateward.owner import UNSAID, Whose
 from stateward.store import Store
-
-RIGHT = re.compile(r"[a-z]+\.[a-z_]+")
-ROLES = ("reader", "agent", "operator", "admin")  # each may do what those before it may
 
 
 class Missing(InvalidInput):
@@ -41,11 +38,15 @@ class Principal(Protocol):
     def user(self) -> str | None:
         """The user whose state alone may be asked for; None: everybody's."""
 
-    def require_right(self, right: str) -> None:
-        """Raise `NotPermitted` if the principal does not have the right."""
+    @property
+    def only(self) -> tuple[Only, ...]:
+        """The names that the principal's rights are narrowed to; without any, they are not."""
+
+    def require_right(self, right: str, least: str) -> None:
+        """Raise `NotPermitted` without the right, of which `least` is the least role."""
 
     def require_name(self, what: str, name: str) -> None:
-        """Raise `NotPermitted` if the principal's rights are narrowed to other names."""
+        """Raise `NotPermitted` if the devices' settings list other names."""
 
     def whose(self, user: str | None) -> Whose:
         """Return the user whose state is meant; raise `NotPermitted` if that is another's."""
@@ -115,6 +116,7 @@ class Action(NamedTuple):
     reads: bool = False  # it changes nothing
     logs: tuple[str, ...] = ()  # arguments that are logged: no content
     look_up: Handler | None = None  # returns what stands before a change; None: nothing is there
+    info: Handler | None = None  # returns what it is about, whose names may be narrowed to others
     before: tuple[str, ...] = ()  # fields of that which are logged
     for_one_user: bool = False  # may be asked for by the user whose state it is about
     makes_room: bool = False  # can be done in a store that is full
@@ -142,6 +144,7 @@ class ActionOptions(TypedDict, total=False):
     reads: bool
     logs: tuple[str, ...]
     look_up: Handler | None
+    info: Handler | None
     before: tuple[str, ...]
     for_one_user: bool
     makes_room: bool
@@ -184,6 +187,9 @@ class Actions:
         options.setdefault("log", None if options.get("unlogged") else name)
         if not options.get("reads") and "look_up" not in options:
             options |= {"look_up": self._look_up, "before": options.get("before", self._before)}
+
+        if options["about"]:
+            options.setdefault("info", self._look_up)
 
         def added(handler: HandlerT) -> HandlerT:
             purpose = (handler.__doc__ or "").partition("\n")[0].removesuffix(".")

@@ -18,6 +18,14 @@ from stateward.state.questions import answer
 QUESTIONS = Actions(QUESTION)
 
 
+async def _info(call: Call) -> OpenQuestion | None:
+    """Return the question if it is open: those who are narrowed to names answer some alone."""
+    async for question in call.store.waiting(user=call.whose):
+        if question.id == call.arguments.question:
+            return question
+    return None
+
+
 class ListQuestions(
     Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"for_": "for"}
 ):
@@ -68,6 +76,7 @@ class AnswerQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     ChangeMade,
     right="questions.answer",
     role="agent",
+    info=_info,
     for_one_user=True,
     rest=Rest("POST /v1/waiting/{question}/answer", "ValueBody", writes=(WORKFLOW, QUESTION)),
     mcp=Mcp(

@@ -29,8 +29,9 @@ class Account(NamedTuple):
 
     who: str
     user: None = None
+    only: tuple[()] = ()
 
-    def require_right(self, right: str) -> None:
+    def require_right(self, right: str, least: str) -> None:
         pass
 
     def require_name(self, what: str, name: str) -> None:

@@ -93,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
         jwt=settings.jwt,
         rates=settings.limits,
         devices=settings.devices,
+        roles=settings.roles,
         log_heads=settings.operations_log,
     )
     tls: dict[str, Any] = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}

@@ -13,6 +13,7 @@ from stateward.actions.action import Action, Call, whole
 from stateward.actions.arguments import about
 from stateward.actions.carry_out import carry_out
 from stateward.actions.recorder import Recorder
+from stateward.actions.rights import Only
 from stateward.mcp.arguments import Limit
 from stateward.mcp.size import ToolPage, page_of
 from stateward.mcp.tool import McpTool, ToolCall
@@ -32,8 +33,12 @@ class Model(NamedTuple):
     def user(self) -> str | None:
         return self.asker.user
 
-    def require_right(self, right: str) -> None:
-        self.asker.require_right(right)
+    @property
+    def only(self) -> tuple[Only, ...]:
+        return self.asker.only
+
+    def require_right(self, right: str, least: str) -> None:
+        self.asker.require_right(right, least)
 
     def require_name(self, what: str, name: str) -> None:
         self.asker.require_name(what, name)
@@ -64,6 +69,7 @@ def _tool(row: Action) -> McpTool:
         arguments,
         output,
         row.mcp.description,
+        (row.right, row.role),
         one_users=row.for_one_user,
         action=row,
     )

@@ -39,7 +39,7 @@ class FindResult(Struct, frozen=True):
     conversations: list[ThreadInfo]
 
 
-CONVERSATION_READS = Tools()
+CONVERSATION_READS = Tools("threads")
 
 
 @CONVERSATION_READS.tool(

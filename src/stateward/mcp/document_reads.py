@@ -57,7 +57,7 @@ def _document(user: str, name: str, found: Document) -> UserDocument:
     return UserDocument(user, name, found.value, found.version, found.updated_at)
 
 
-DOCUMENT_READS = Tools()
+DOCUMENT_READS = Tools("documents")
 
 
 @DOCUMENT_READS.tool(

@@ -21,6 +21,7 @@ READS = (
         NoArguments,
         HealthAnswer,
         "Check whether the store answers and how fast, and show how it is configured.",
+        ("store.read", "reader"),
         one_users=False,
     ),
 )

@@ -44,9 +44,7 @@ logger = logging.getLogger("stateward.mcp")
 def shown_to(caller: ToolCaller) -> list[McpTool]:
     """The tools that there are for this caller."""
     return [
-        tool
-        for tool in TOOLS
-        if (caller.write or not tool.changes) and (tool.one_users or caller.asker.user is None)
+        tool for tool in TOOLS if (caller.write or not tool.changes) and tool.is_for(caller.asker)
     ]
 
 
@@ -136,6 +134,7 @@ async def _answered(tool: McpTool, call: ToolCall) -> Any:
     What an operator reads through a service is in it before it is handed over.
     """
     deed, caller = tool.deed, call.caller
+    caller.asker.require_right(*tool.needs)
     if deed is None or (deed.reads and not caller.logs_reads):
         return await tool.answer(call)
     id = call.user if deed.name == "user" else getattr(call.given, deed.name)

@@ -79,6 +79,7 @@ class McpTool(NamedTuple):
     arguments: type[Struct]
     output: Any
     description: str
+    needs: tuple[str, str]  # the right, and the least role that has it
     deed: RouteDeed | None = None
     one_users: bool = True  # False: a server for one user has it not
     action: Action | None = None  # which it is made from
@@ -89,11 +90,19 @@ class McpTool(NamedTuple):
             return not self.action.reads
         return self.deed is not None and not self.deed.reads
 
+    def is_for(self, asker: Asker) -> bool:
+        """Return whether the tool is there for somebody."""
+        return asker.has_right(*self.needs) and (self.one_users or asker.user is None)
+
 
 class Tools:
-    """The tools of one topic: a decorator adds each handler, which has the name of its tool."""
+    """The tools of one topic: a decorator adds each handler, which has the name of its tool.
 
-    def __init__(self) -> None:
+    They need the right to read what the topic is about, or to write it.
+    """
+
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
         self._tools: list[McpTool] = []
 
     def __iter__(self) -> Iterator[McpTool]:
@@ -104,7 +113,11 @@ class Tools:
     ) -> Callable[[Answerer], Answerer]:
         def added(handler: Answerer) -> Answerer:
             name = handler.__name__.removeprefix("_")
-            self._tools.append(McpTool(name, handler, arguments, output, description, deed))
+            changes = deed is not None and not deed.reads
+            needs = (
+                (f"{self._topic}.write", "agent") if changes else (f"{self._topic}.read", "reader")
+            )
+            self._tools.append(McpTool(name, handler, arguments, output, description, needs, deed))
             return handler
 
         return added

@@ -111,5 +111,6 @@ WHY = McpTool(
     WhyAnswer,
     "Explain a turn of a conversation in which the agent forgot or repeated something: what "
     "the model was given, what it was not, why, and what to do about it.",
+    ("threads.read", "reader"),
     READ_THREAD,
 )

@@ -51,7 +51,7 @@ class UndoDocument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     ] = None
 
 
-CHANGES = Tools()
+CHANGES = Tools("documents")
 
 
 @CHANGES.tool(

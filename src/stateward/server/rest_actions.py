@@ -44,6 +44,7 @@ def _route(row: Action) -> RestRoute:
     return RestRoute(
         method,
         path,
+        row.right,
         SCOPE_OF[row.role],
         _unlogged,
         row.purpose,

@@ -45,7 +45,7 @@ class ContextShown(Struct, frozen=True):
     workflows: list[WorkflowInfo]
 
 
-CONTEXT = Routes()
+CONTEXT = Routes("context")
 
 
 @CONTEXT.logged("context read", kind=THREAD, name="thread", reads=True)
@@ -69,7 +69,13 @@ async def _context(call: RestCall) -> Reply:
 
 
 @CONTEXT.route(
-    "GET /v1/changes", "read", EntityChange, FeedQuery, headers=(LAST_EVENT,), gives=EVENTS
+    "GET /v1/changes",
+    "read",
+    EntityChange,
+    FeedQuery,
+    headers=(LAST_EVENT,),
+    gives=EVENTS,
+    right="changes.read",
 )
 async def _changes(call: RestCall) -> Reply:
     """Stream what has changed, and changes as they happen."""

@@ -29,7 +29,7 @@ def _journal(call: RestCall) -> Journal:
     return call.store.journal(call.path["journal"], whose(call, call.query.user))
 
 
-JOURNALS = Routes()
+JOURNALS = Routes("journals")
 
 
 @JOURNALS.route(

@@ -91,7 +91,7 @@ def receipt_shown(it: TurnReceipt) -> ReceiptShown:
     )
 
 
-KNOWLEDGE = Routes()
+KNOWLEDGE = Routes("threads")
 
 
 @KNOWLEDGE.logged("thread read", reads=True)

@@ -8,6 +8,7 @@ from typing import Any
 from stateward.actions.effects import EFFECTS
 from stateward.actions.kinds import KINDS
 from stateward.actions.questions import QUESTIONS
+from stateward.actions.rights import OWN
 from stateward.actions.schedules import SCHEDULES
 from stateward.actions.tasks import TASKS
 from stateward.actions.workflows import WORKFLOWS
@@ -70,6 +71,7 @@ ROUTES = (
     *SIGNALS,
     *AUDITS,
     RestRoute(
-        "GET", "/v1/openapi.json", "read", _openapi, "Get this API as OpenAPI 3.1", dict[str, Any]
+        *("GET", "/v1/openapi.json", OWN, "read", _openapi, "Get this API as OpenAPI 3.1"),
+        dict[str, Any],
     ),
 )

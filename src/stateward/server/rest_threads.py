@@ -145,7 +145,7 @@ def _thread(call: RestCall) -> Thread:
     return call.store.thread(call.path["thread"], whose(call, call.query.user))
 
 
-THREADS = Routes()
+THREADS = Routes("threads")
 
 
 @THREADS.route("GET /v1/threads", "read", Page[ThreadInfo], ThreadsQuery)

@@ -92,7 +92,7 @@ def _thread(call: RestCall) -> Thread:
     return call.store.thread(call.path["thread"], whose(call, call.query.user))
 
 
-TRANSCRIPTS = Routes()
+TRANSCRIPTS = Routes("threads")
 
 
 @TRANSCRIPTS.logged("thread read", reads=True)

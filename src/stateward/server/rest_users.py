@@ -41,10 +41,12 @@ class UserKinds(Struct, frozen=True):
     kinds: dict[str, int]
 
 
-USERS = Routes()
+USERS = Routes("users")
 
 
-@USERS.route("GET /v1/users", "operate", Page[UserShown], UsersQuery, one_users=False)
+@USERS.route(
+    "GET /v1/users", "operate", Page[UserShown], UsersQuery, right="users.list", one_users=False
+)
 async def _users(call: RestCall) -> Reply:
     """List users by id."""
     query: UsersQuery = call.query
@@ -69,7 +71,14 @@ async def _user(call: RestCall) -> Reply:
 
 
 @USERS.logged("user export", reads=True)
-@USERS.route("GET /v1/users/{user}/export", "operate", str, gives=LINES, one_users=False)
+@USERS.route(
+    "GET /v1/users/{user}/export",
+    "operate",
+    str,
+    gives=LINES,
+    right="users.export",
+    one_users=False,
+)
 async def _export(call: RestCall) -> Reply:
     """Export everything that belongs to a user, one JSON object per line."""
     offload = call.store.sections["users"].world.offload
@@ -90,7 +99,9 @@ async def _pieces(file: Any, offload: Callable[..., Any]) -> AsyncGenerator[byte
 
 
 @USERS.logged("user erase", makes_room=True)
-@USERS.route("POST /v1/users/{user}/erase", "operate", ErasureReceipt, one_users=False)
+@USERS.route(
+    "POST /v1/users/{user}/erase", "operate", ErasureReceipt, right="users.erase", one_users=False
+)
 async def _erase(call: RestCall) -> Reply:
     """Permanently remove everything that belongs to a user."""
     return answer(await call.store.user(call.path["user"]).erase())
