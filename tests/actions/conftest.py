@@ -77,7 +77,8 @@ async def fill(url: str) -> str:
         with pytest.raises(EffectUnknown):
             await store.thread("t", "ada").effect("c", _cut_off)
         await store.schedule("nightly").declare("0 3 * * *", task="f")
-        return next(question.id async for question in store.waiting())
+        (question,) = [question.id async for question in store.waiting()]
+        return question
 
 
 class Interfaces:

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Meta, Struct
 
 from stateward.actions import arguments
-from stateward.actions.action import Action, Actions, Call
+from stateward.actions.action import Action, ActionCall, Actions
 from stateward.actions.arguments import Id, Many
 from stateward.actions.rights import BUILT_IN, ROLE_OF, ROLES, least_roles
 from stateward.actions.table import ACTIONS
@@ -37,23 +37,22 @@ class Endless(Struct, frozen=True):
     other: Annotated[str, "What it is for."] | None = None
 
 
-async def _handler(_: Call) -> None:
+async def _handler(_: ActionCall) -> None:
     """Do something to a thing."""
 
 
-async def _silent(_: Call) -> None: ...
+async def _silent(_: ActionCall) -> None: ...
 
 
 def made(handler: Any = _handler, arguments: type[Struct] = Whole, **options: Any) -> Action:
     rows = Actions("thing")
-    options = {"right": "things.change", "role": "operator"} | options
-    rows.action("thing change", arguments, None, **options)(handler)
-    return rows["thing change"]
+    rows.change("break", arguments, None, **options)(handler)
+    return rows["break"]
 
 
 def test_a_whole_row_is_made() -> None:
     row = made()
-    assert (row.purpose, row.log, row.about) == ("Do something to a thing", "thing change", "thing")
+    assert (row.purpose, row.log, row.about) == ("Do something to a thing", "thing break", "thing")
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_a_whole_row_is_made() -> None:
         ({"right": "Threads"}, "needs a right"),
         ({"role": "boss"}, "needs a role"),
         ({"log": None}, "needs log"),
-        ({"log": "thing change", "unlogged": "why"}, "needs log"),
+        ({"log": "thing break", "unlogged": "why"}, "needs log"),
         ({"logs": ("text",)}, "logs an argument"),
         ({"about": "other"}, "about an argument"),
         ({"about": ""}, "has no about"),

@@ -142,7 +142,7 @@ ANY_AFTER = ("list_documents", "list_questions")  # any text is a place in their
 
 def nonsense_for(tool: McpTool) -> list[dict[str, Any]]:
     fields = tool.arguments.__struct_fields__
-    needed = {"thread", "name", "question", "text", "patch"} & set(fields)
+    needed = [field for field in msgspec.structs.fields(tool.arguments) if field.required]
     wrong: list[dict[str, Any]] = [{"nonsense": 1}]
     wrong += [{name: {"an": "object"}} for name in fields if name not in ("patch", "value")]
     ids = ("thread", "user", "name", "question", "text")

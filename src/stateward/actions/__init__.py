@@ -1,1 +1,1 @@
-"""What people, programs and models ask for by hand: each action is a row, for every interface."""
+"""Actions that people, programs and models ask for by hand: a row each, for every interface."""

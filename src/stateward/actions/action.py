@@ -13,10 +13,13 @@ from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 from msgspec import Struct
 
 from stateward.actions.arguments import unbounded
+from stateward.actions.page import Page
 from stateward.actions.rights import RIGHT, ROLES, Only
 from stateward.errors import InvalidInput
-from stateward.owner import UNSAID, Whose
+from stateward.owner import Whose
 from stateward.store import Store
+
+UNLOGGED_LIST = "a list says what there is, and how it stands"
 
 
 class Missing(InvalidInput):
@@ -52,7 +55,7 @@ class Principal(Protocol):
         """Return the user whose state is meant; raise `NotPermitted` if that is another's."""
 
 
-class Call(NamedTuple):
+class ActionCall(NamedTuple):
     """One request for an action."""
 
     principal: Principal
@@ -66,7 +69,7 @@ class Call(NamedTuple):
         return self.principal.whose(user)
 
 
-Handler = Callable[[Call], Awaitable[Any]]
+Handler = Callable[[ActionCall], Awaitable[Any]]
 HandlerT = TypeVar("HandlerT", bound=Handler)
 
 
@@ -129,26 +132,26 @@ class Action(NamedTuple):
     def noun(self) -> str:
         return self.name.partition(" ")[0]
 
-    def target(self, call: Call) -> str:
+    def target(self, call: ActionCall) -> str:
         """Return the id of what the action is about."""
         return str(getattr(call.arguments, self.about))
 
 
 class ActionOptions(TypedDict, total=False):
-    """The fields of an `Action` that some rows need."""
+    """The fields of an `Action` that a row may give, where they are not those of its kind."""
 
-    about: str
+    right: str
+    role: str
     kind: str
+    about: str
     log: str | None
     unlogged: str
-    reads: bool
     logs: tuple[str, ...]
     look_up: Handler | None
     info: Handler | None
     before: tuple[str, ...]
     for_one_user: bool
     makes_room: bool
-    cursor: Callable[[Any], str]
     rest: Rest
     cli: Cli
     mcp: Mcp
@@ -158,9 +161,15 @@ class Actions:
     """The rows of one noun, with what is looked up before a change of one such thing."""
 
     def __init__(
-        self, kind: str, look_up: Handler | None = None, before: tuple[str, ...] = ("status",)
+        self,
+        noun: str,
+        look_up: Handler | None = None,
+        *,
+        kind: str | None = None,
+        before: tuple[str, ...] = ("status",),
     ) -> None:
-        self._kind = kind
+        self._noun = noun
+        self._kind = kind or noun
         self._look_up = look_up
         self._before = before
         self._rows: dict[str, Action] = {}
@@ -168,34 +177,66 @@ class Actions:
     def __iter__(self) -> Iterator[Action]:
         return iter(self._rows.values())
 
-    def __getitem__(self, name: str) -> Action:
-        return self._rows[name]
+    def __getitem__(self, verb: str) -> Action:
+        return self._rows[verb]
 
-    def action(
+    def list(
         self,
-        name: str,
         arguments: type[Struct],
-        result: Any,
-        *,
-        right: str,
-        role: str,
+        item: Any,
+        cursor: Callable[[Any], str],
         **options: Unpack[ActionOptions],
     ) -> Callable[[HandlerT], HandlerT]:
-        """Make a row of the handler below. Raises `InvalidInput` for a row that is incomplete."""
-        options.setdefault("kind", self._kind)
-        options.setdefault("about", self._kind)
-        options.setdefault("log", None if options.get("unlogged") else name)
-        if not options.get("reads") and "look_up" not in options:
-            options |= {"look_up": self._look_up, "before": options.get("before", self._before)}
+        """Make a row of the handler below, which returns an iterator: pages of what there is."""
+        about: ActionOptions = {"about": "", "unlogged": UNLOGGED_LIST}
+        return self._read("list", arguments, Page[item], {**about, **options}, cursor)
 
-        if options["about"]:
-            options.setdefault("info", self._look_up)
+    def read(
+        self, verb: str, arguments: type[Struct], result: Any, **options: Unpack[ActionOptions]
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Make a row of the handler below, which changes nothing; None: it is not there."""
+        return self._read(verb, arguments, result, options)
+
+    def _read(
+        self,
+        verb: str,
+        arguments: type[Struct],
+        result: Any,
+        options: ActionOptions,
+        cursor: Callable[[Any], str] | None = None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        log = None if options.get("unlogged") else f"{self._noun} read"
+        usual: ActionOptions = {"log": log, "role": "reader", "right": f"{self._noun}s.read"}
+        return self._row(verb, arguments, result, {**usual, **options}, True, cursor)
+
+    def change(
+        self, verb: str, arguments: type[Struct], result: Any, **options: Unpack[ActionOptions]
+    ) -> Callable[[HandlerT], HandlerT]:
+        """Make a row of the handler below. By default operators alone have its right."""
+        log = None if options.get("unlogged") else f"{self._noun} {verb}"
+        usual: ActionOptions = {"log": log, "role": "operator", "right": f"{self._noun}s.{verb}"}
+        usual |= {"look_up": self._look_up, "before": self._before}
+        return self._row(verb, arguments, result, {**usual, **options}, False, None)
+
+    def _row(
+        self,
+        verb: str,
+        arguments: type[Struct],
+        result: Any,
+        options: ActionOptions,
+        reads: bool,
+        cursor: Callable[[Any], str] | None,
+    ) -> Callable[[HandlerT], HandlerT]:
+        usual: ActionOptions = {"kind": self._kind, "about": self._noun, "info": self._look_up}
+        about: dict[str, Any] = {**usual, **options, "reads": reads, "cursor": cursor}
+        if not about["about"]:
+            about["info"] = None
 
         def added(handler: HandlerT) -> HandlerT:
             purpose = (handler.__doc__ or "").partition("\n")[0].removesuffix(".")
-            row = Action(name, purpose, handler, arguments, result, right, role, **options)
+            row = Action(f"{self._noun} {verb}", purpose, handler, arguments, result, **about)
             refuse_incomplete(row)
-            self._rows[name] = row
+            self._rows[verb] = row
             return handler
 
         return added
@@ -230,20 +271,3 @@ class ChangeMade(Struct, frozen=True):
 def whole(arguments: Struct) -> dict[str, Any]:
     """Return the arguments by name."""
     return {name: getattr(arguments, name) for name in arguments.__struct_fields__}
-
-
-__all__ = [
-    "UNSAID",
-    "Action",
-    "ActionOptions",
-    "Actions",
-    "Call",
-    "ChangeMade",
-    "Cli",
-    "Handler",
-    "Mcp",
-    "Missing",
-    "Principal",
-    "Rest",
-    "whole",
-]

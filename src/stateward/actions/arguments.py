@@ -32,7 +32,7 @@ class Many(NamedTuple):
             raise InvalidInput(f"{field} holds {len(value):,}; it may hold {self.most:,}")
 
 
-class Header(NamedTuple):
+class InHeader(NamedTuple):
     """The header that an argument comes in over HTTP."""
 
     name: str
@@ -53,14 +53,18 @@ After = Annotated[
 Key = Annotated[
     str | None,
     Text(0, NAME_BYTES),
-    Header("Idempotency-Key"),
+    InHeader("Idempotency-Key"),
     "Idempotency key: a duplicate delivery counts once.",
 ]
 Items = Annotated[list[Any], Many(MOST_ITEMS)]
 Fields = Annotated[dict[str, Any], Many(MOST_ITEMS)]
 
 
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
+class Arguments(Struct, frozen=True, forbid_unknown_fields=True):
+    """Arguments of an action. With `kw_only=True` a required one may follow one with a default."""
+
+
+class Nothing(Arguments, frozen=True):
     """No arguments."""
 
 
@@ -81,7 +85,7 @@ def about(field: FieldInfo) -> str:
 
 def header_of(field: FieldInfo) -> str | None:
     """Return the header that an argument comes in; None: in none."""
-    return next((note.name for note in notes_of(field.type) if isinstance(note, Header)), None)
+    return next((note.name for note in notes_of(field.type) if isinstance(note, InHeader)), None)
 
 
 def unbounded(arguments: type[Struct]) -> list[str]:

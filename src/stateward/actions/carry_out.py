@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from stateward.actions.action import Action, Call, Missing
+from stateward.actions.action import Action, ActionCall, Missing
+from stateward.actions.action_log import ActionLog, outcome_of
 from stateward.actions.arguments import check
 from stateward.actions.page import Page, page_of
-from stateward.actions.recorder import Recorder, outcome_of
 from stateward.errors import InvalidInput, NotPermitted
 
 
-def permit(action: Action, call: Call) -> None:
+def permit(action: Action, call: ActionCall) -> None:
     """Raise `NotPermitted` if the principal may not, `InvalidInput` for what is out of bounds."""
     call.principal.require_right(action.right, action.role)
     if call.principal.user is not None and not action.for_one_user:
@@ -21,7 +21,7 @@ def permit(action: Action, call: Call) -> None:
         only.require(action.noun, call.arguments)
 
 
-async def narrow(action: Action, call: Call) -> None:
+async def narrow(action: Action, call: ActionCall) -> None:
     """Raise `NotPermitted` for what the principal's names leave out, `Missing` for nothing."""
     if not call.principal.only or action.info is None:
         return
@@ -36,10 +36,10 @@ class Prepared(NamedTuple):
     """An action that may be carried out, and what stands before; None: it was not looked up."""
 
     action: Action
-    call: Call
+    call: ActionCall
     before: Any
 
-    async def carry_out(self, recorder: Recorder) -> Any:
+    async def carry_out(self, recorder: ActionLog) -> Any:
         """Log the action, do it, and log how it ended; returns what its handler returns."""
         action, call = self.action, self.call
         if not recorder.takes(action):
@@ -54,7 +54,7 @@ class Prepared(NamedTuple):
         return value
 
 
-async def prepare(action: Action, call: Call) -> Prepared:
+async def prepare(action: Action, call: ActionCall) -> Prepared:
     """Check what is asked for, and look up what stands before; raises `Missing` for nothing."""
     permit(action, call)
     await narrow(action, call)
@@ -66,7 +66,7 @@ async def prepare(action: Action, call: Call) -> Prepared:
     return Prepared(action, call, before)
 
 
-async def carry_out(action: Action, call: Call, recorder: Recorder) -> Any:
+async def carry_out(action: Action, call: ActionCall, recorder: ActionLog) -> Any:
     """Do what is asked for. A change that is not logged is one round trip: nothing is looked up."""
     if recorder.takes(action) and not action.reads:
         return await (await prepare(action, call)).carry_out(recorder)
@@ -75,7 +75,7 @@ async def carry_out(action: Action, call: Call, recorder: Recorder) -> Any:
     return await Prepared(action, call, None).carry_out(recorder)
 
 
-async def _done(action: Action, call: Call) -> Any:
+async def _done(action: Action, call: ActionCall) -> Any:
     try:
         value = await action.carry_out(call)
     except InvalidInput as error:

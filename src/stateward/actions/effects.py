@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, Any, Literal
 
-from msgspec import Struct
-
-from stateward.actions.action import Actions, Call, Cli, Mcp, Rest
-from stateward.actions.arguments import NAME, After, Limit, Name, User, Words
-from stateward.actions.page import Page
+from stateward.actions.action import ActionCall, Actions, Cli, Mcp, Rest
+from stateward.actions.arguments import NAME, After, Arguments, Id, Limit, Name, User, Words
 from stateward.kinds import EFFECT
 from stateward.records import EffectInfo
 
 STATUS = Literal["intended", "done", "failed", "unknown"] | None
 
 
-async def _info(call: Call) -> EffectInfo | None:
+async def _info(call: ActionCall) -> EffectInfo | None:
     return await call.store.effect(call.arguments.effect).info()
 
 
 EFFECTS = Actions(EFFECT, _info)
 
 
-class ListEffects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ListEffects(Arguments, frozen=True):
     """Which effects, by id: those that are unknown the oldest first."""
 
     user: User = None
@@ -32,22 +29,16 @@ class ListEffects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     )
     of_thread: Annotated[Name | None, "Only effects of this conversation."] = None
     of_workflow: Annotated[Name | None, "Only effects of this workflow."] = None
-    name: Annotated[Name | None, "Only effects of this function or tool."] = None
+    name: Annotated[Id | None, "Only effects of this function or tool."] = None
     limit: Limit = 100
     after: After = None
 
 
-@EFFECTS.action(
-    "effect list",
+@EFFECTS.list(
     ListEffects,
-    Page[EffectInfo],
-    right="effects.read",
-    role="reader",
-    about="",
-    reads=True,
-    unlogged="a list says what there is, and how it stands",
+    EffectInfo,
+    lambda info: info.cursor,
     for_one_user=True,
-    cursor=lambda info: info.cursor,
     rest=Rest("GET /v1/effects"),
     mcp=Mcp(
         "list_effects",
@@ -56,7 +47,7 @@ class ListEffects(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         {"status": "unknown"},
     ),
 )
-async def _list(call: Call) -> AsyncIterator[EffectInfo]:
+async def _list(call: ActionCall) -> AsyncIterator[EffectInfo]:
     """List effects: what tools did, or may have done."""
     asked: ListEffects = call.arguments
     return call.store.effects(
@@ -70,29 +61,21 @@ async def _list(call: Call) -> AsyncIterator[EffectInfo]:
     )
 
 
-class OneEffect(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OneEffect(Arguments, frozen=True):
     """Which effect."""
 
     effect: Annotated[str, NAME, "The effect's id, as `effect list` shows it."]
 
 
-@EFFECTS.action(
-    "effect show",
-    OneEffect,
-    EffectInfo,
-    right="effects.read",
-    role="reader",
-    log="effect read",
-    reads=True,
-    for_one_user=True,
-    rest=Rest("GET /v1/effects/{effect}"),
+@EFFECTS.read(
+    "show", OneEffect, EffectInfo, for_one_user=True, rest=Rest("GET /v1/effects/{effect}")
 )
-async def _show(call: Call) -> EffectInfo | None:
+async def _show(call: ActionCall) -> EffectInfo | None:
     """Get an effect."""
     return await _info(call)
 
 
-class ResolveEffect(OneEffect, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ResolveEffect(OneEffect, frozen=True, kw_only=True):
     """What became of an effect."""
 
     decision: Literal["done", "failed", "not done"]
@@ -100,12 +83,10 @@ class ResolveEffect(OneEffect, frozen=True, kw_only=True, forbid_unknown_fields=
     error: Words = ""
 
 
-@EFFECTS.action(
-    "effect resolve",
+@EFFECTS.change(
+    "resolve",
     ResolveEffect,
     EffectInfo,
-    right="effects.resolve",
-    role="operator",
     logs=("decision",),
     rest=Rest("POST /v1/effects/{effect}/resolve", "ResolveBody"),
     cli=Cli(
@@ -122,7 +103,7 @@ examples:
         "resolved",
     ),
 )
-async def _resolve(call: Call) -> EffectInfo:
+async def _resolve(call: ActionCall) -> EffectInfo:
     """Record the outcome of an effect that is unknown or failed."""
     asked: ResolveEffect = call.arguments
     return await call.store.effect(asked.effect).resolve(

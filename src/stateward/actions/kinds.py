@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from stateward.actions.action import Actions, Call, Rest
-from stateward.actions.arguments import Name, Nothing
+from stateward.actions.action import ActionCall, Actions, Cli, Rest
+from stateward.actions.arguments import Arguments, Name, Nothing
 from stateward.kinds import PAUSE
 
 
-class OneKind(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OneKind(Arguments, frozen=True):
     """Which kind of workflow."""
 
     kind: Name
@@ -21,48 +21,67 @@ class KindNames(Struct, frozen=True):
     items: list[str]
 
 
-KINDS = Actions(PAUSE)
+KINDS = Actions("kind", kind=PAUSE)
 
 
-@KINDS.action(
-    "kind list",
+@KINDS.read(
+    "list",
     Nothing,
     KindNames,
-    right="kinds.read",
-    role="reader",
     about="",
-    reads=True,
     unlogged="it names kinds of workflows, and nothing of people",
     rest=Rest("GET /v1/kinds/paused"),
+    cli=Cli(
+        """\
+Changes nothing.
+
+examples:
+  stateward kind list sqlite:///agents.db
+  stateward kind list sqlite:///agents.db --json"""
+    ),
 )
-async def _paused(call: Call) -> KindNames:
+async def _paused(call: ActionCall) -> KindNames:
     """List the kinds of workflows that are paused."""
     return KindNames(await call.store.paused())
 
 
-@KINDS.action(
-    "kind pause",
+@KINDS.change(
+    "pause",
     OneKind,
     None,
-    right="kinds.pause",
-    role="operator",
-    about="kind",
     rest=Rest("POST /v1/kinds/{kind}/pause"),
+    cli=Cli(
+        """\
+Workers take no workflow of this kind until stateward kind resume. What a worker is driving goes on.
+
+examples:
+  stateward kind pause sqlite:///agents.db refund --dry-run
+  stateward kind pause sqlite:///agents.db refund --yes""",
+        "Pause workflows of the kind {kind!r}",
+        "paused",
+    ),
 )
-async def _pause(call: Call) -> None:
+async def _pause(call: ActionCall) -> None:
     """Pause a kind of workflow: workers take none of it."""
     await call.store.pause(call.arguments.kind)
 
 
-@KINDS.action(
-    "kind resume",
+@KINDS.change(
+    "resume",
     OneKind,
     None,
-    right="kinds.resume",
-    role="operator",
-    about="kind",
     rest=Rest("POST /v1/kinds/{kind}/resume"),
+    cli=Cli(
+        """\
+Workers take workflows of this kind again.
+
+examples:
+  stateward kind resume sqlite:///agents.db refund --dry-run
+  stateward kind resume sqlite:///agents.db refund --yes""",
+        "Resume workflows of the kind {kind!r}",
+        "resumed",
+    ),
 )
-async def _resume(call: Call) -> None:
+async def _resume(call: ActionCall) -> None:
     """Resume a kind of workflow."""
     await call.store.resume(call.arguments.kind)

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from msgspec import Struct
-
-from stateward.actions.action import Actions, Call, ChangeMade, Cli, Mcp, Rest
-from stateward.actions.arguments import After, Id, Limit, Name, User
-from stateward.actions.page import Page
+from stateward.actions.action import ActionCall, Actions, ChangeMade, Cli, Mcp, Rest
+from stateward.actions.arguments import After, Arguments, Id, Limit, Name, User
 from stateward.errors import NotYoursError
 from stateward.kinds import QUESTION, WORKFLOW
 from stateward.records import OpenQuestion
@@ -18,7 +15,7 @@ from stateward.state.questions import answer
 QUESTIONS = Actions(QUESTION)
 
 
-async def _info(call: Call) -> OpenQuestion | None:
+async def _info(call: ActionCall) -> OpenQuestion | None:
     """Return the question if it is open: those who are narrowed to names answer some alone."""
     async for question in call.store.waiting(user=call.whose):
         if question.id == call.arguments.question:
@@ -26,9 +23,7 @@ async def _info(call: Call) -> OpenQuestion | None:
     return None
 
 
-class ListQuestions(
-    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"for_": "for"}
-):
+class ListQuestions(Arguments, frozen=True, rename={"for_": "for"}):
     """Which open questions, the oldest first; `for` is whom they are for."""
 
     user: User = None
@@ -38,24 +33,18 @@ class ListQuestions(
     after: After = None
 
 
-@QUESTIONS.action(
-    "question list",
+@QUESTIONS.list(
     ListQuestions,
-    Page[OpenQuestion],
-    right="questions.read",
-    role="reader",
-    about="",
-    reads=True,
-    unlogged="a list says what there is, and how it stands",
+    OpenQuestion,
+    lambda question: question.id,
     for_one_user=True,
-    cursor=lambda question: question.id,
     rest=Rest("GET /v1/waiting"),
     mcp=Mcp(
         "list_questions",
         "List what workflows ask people and wait for, such as approvals, the oldest first.",
     ),
 )
-async def _list(call: Call) -> AsyncIterator[OpenQuestion]:
+async def _list(call: ActionCall) -> AsyncIterator[OpenQuestion]:
     """List the open questions of workflows, oldest first."""
     asked: ListQuestions = call.arguments
     return call.store.waiting(
@@ -63,18 +52,17 @@ async def _list(call: Call) -> AsyncIterator[OpenQuestion]:
     )
 
 
-class AnswerQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AnswerQuestion(Arguments, frozen=True):
     """The value of a signal."""
 
     question: Annotated[Id, "The id of the question, as list_questions shows it."]
     value: Annotated[Any, "The answer as JSON, in the form that the question asks for."] = None
 
 
-@QUESTIONS.action(
-    "question answer",
+@QUESTIONS.change(
+    "answer",
     AnswerQuestion,
     ChangeMade,
-    right="questions.answer",
     role="agent",
     info=_info,
     for_one_user=True,
@@ -99,7 +87,7 @@ examples:
         answers=("the question is answered", "the question is no longer open: nothing to do"),
     ),
 )
-async def _answer(call: Call) -> ChangeMade:
+async def _answer(call: ActionCall) -> ChangeMade:
     """Answer a question; the first answer counts."""
     asked: AnswerQuestion = call.arguments
     scope = call.store.sections["workflows"]

@@ -5,35 +5,35 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import field
 
-from stateward.actions.action import Actions, Call, Cli, Rest
-from stateward.actions.arguments import After, Fields, Id, Items, Limit, Name, User
-from stateward.actions.page import Page, past
+from stateward.actions.action import ActionCall, Actions, Cli, Rest
+from stateward.actions.arguments import After, Arguments, Fields, Id, Items, Limit, Name, User
+from stateward.actions.page import past
 from stateward.kinds import SCHEDULE
 from stateward.records import ScheduleInfo
 from stateward.state.schedules import Schedule
 
 
-def _schedule(call: Call) -> Schedule:
+def _schedule(call: ActionCall) -> Schedule:
     return call.store.schedule(call.arguments.schedule, call.whose)
 
 
-async def _info(call: Call) -> ScheduleInfo | None:
+async def _info(call: ActionCall) -> ScheduleInfo | None:
     return await _schedule(call).info()
 
 
 SCHEDULES = Actions(SCHEDULE, _info)
 
 
-class OneSchedule(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OneSchedule(Arguments, frozen=True):
     """Which schedule."""
 
     schedule: Id
     user: User = None
 
 
-class ListSchedules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ListSchedules(Arguments, frozen=True):
     """Some of the schedules, by id."""
 
     user: User = None
@@ -41,17 +41,11 @@ class ListSchedules(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     after: After = None
 
 
-@SCHEDULES.action(
-    "schedule list",
+@SCHEDULES.list(
     ListSchedules,
-    Page[ScheduleInfo],
-    right="schedules.read",
-    role="reader",
-    about="",
-    reads=True,
-    unlogged="a list says what there is, and how it stands",
+    ScheduleInfo,
+    lambda info: info.id,
     for_one_user=True,
-    cursor=lambda info: info.id,
     rest=Rest("GET /v1/schedules"),
     cli=Cli(
         """\
@@ -63,18 +57,15 @@ examples:
         columns=("id", "status", "cron", "tz", "next_at", "user"),
     ),
 )
-async def _list(call: Call) -> AsyncIterator[ScheduleInfo]:
+async def _list(call: ActionCall) -> AsyncIterator[ScheduleInfo]:
     """List schedules by id."""
     return past(call.store.schedules(call.whose), call.arguments.after, lambda info: info.id)
 
 
-@SCHEDULES.action(
-    "schedule show",
+@SCHEDULES.read(
+    "show",
     OneSchedule,
     ScheduleInfo,
-    right="schedules.read",
-    role="reader",
-    reads=True,
     unlogged="a schedule says when programs run, and nothing of people",
     for_one_user=True,
     rest=Rest("GET /v1/schedules/{schedule}"),
@@ -87,34 +78,33 @@ examples:
   stateward schedule show sqlite:///agents.db nightly --json"""
     ),
 )
-async def _show(call: Call) -> ScheduleInfo | None:
+async def _show(call: ActionCall) -> ScheduleInfo | None:
     """Get a schedule."""
     return await _info(call)
 
 
-class DeclareSchedule(OneSchedule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DeclareSchedule(OneSchedule, frozen=True, kw_only=True):
     """When, and which task or workflow; see `Schedule.declare`."""
 
     cron: Name
     task: Name | None = None
-    args: Items = []
-    kwargs: Fields = {}
+    args: Items = field(default_factory=list)
+    kwargs: Fields = field(default_factory=dict)
     workflow: Name | None = None
     input: Any = None
     tz: Name = "UTC"
     missed: Literal["skip", "once", "all"] = "once"
 
 
-@SCHEDULES.action(
-    "schedule declare",
+@SCHEDULES.change(
+    "declare",
     DeclareSchedule,
     ScheduleInfo,
-    right="schedules.declare",
     role="agent",
     look_up=None,
     rest=Rest("PUT /v1/schedules/{schedule}", "ScheduleBody"),
 )
-async def _declare(call: Call) -> ScheduleInfo:
+async def _declare(call: ActionCall) -> ScheduleInfo:
     """Create or replace a schedule."""
     asked: DeclareSchedule = call.arguments
     return await _schedule(call).declare(
@@ -129,12 +119,10 @@ async def _declare(call: Call) -> ScheduleInfo:
     )
 
 
-@SCHEDULES.action(
-    "schedule pause",
+@SCHEDULES.change(
+    "pause",
     OneSchedule,
     ScheduleInfo,
-    right="schedules.pause",
-    role="operator",
     rest=Rest("POST /v1/schedules/{schedule}/pause"),
     cli=Cli(
         """\
@@ -147,17 +135,15 @@ examples:
         "paused",
     ),
 )
-async def _pause(call: Call) -> ScheduleInfo:
+async def _pause(call: ActionCall) -> ScheduleInfo:
     """Pause a schedule."""
     return await _schedule(call).pause()
 
 
-@SCHEDULES.action(
-    "schedule resume",
+@SCHEDULES.change(
+    "resume",
     OneSchedule,
     ScheduleInfo,
-    right="schedules.resume",
-    role="operator",
     rest=Rest("POST /v1/schedules/{schedule}/resume"),
     cli=Cli(
         """\
@@ -170,19 +156,16 @@ examples:
         "resumed",
     ),
 )
-async def _resume(call: Call) -> ScheduleInfo:
+async def _resume(call: ActionCall) -> ScheduleInfo:
     """Resume a schedule."""
     return await _schedule(call).resume()
 
 
-@SCHEDULES.action(
-    "schedule delete",
+@SCHEDULES.change(
+    "delete",
     OneSchedule,
     None,
-    right="schedules.delete",
-    role="operator",
     makes_room=True,
-    look_up=None,
     rest=Rest("DELETE /v1/schedules/{schedule}"),
     cli=Cli(
         """\
@@ -191,10 +174,10 @@ Nothing is started by it any more. What it has started already goes on.
 examples:
   stateward schedule delete sqlite:///agents.db nightly --dry-run
   stateward schedule delete sqlite:///agents.db nightly --yes""",
-        "Delete the schedule {schedule!r}",
+        "Delete the schedule {schedule!r}, which is {status}",
         "deleted",
     ),
 )
-async def _delete(call: Call) -> None:
+async def _delete(call: ActionCall) -> None:
     """Delete a schedule."""
     await _schedule(call).remove()

@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, Literal
 
-from msgspec import Struct
-
-from stateward.actions.action import Actions, Call, Cli, Mcp, Rest
-from stateward.actions.arguments import After, Id, Limit, User, Words
-from stateward.actions.page import Page
+from stateward.actions.action import ActionCall, Actions, Cli, Mcp, Rest
+from stateward.actions.arguments import After, Arguments, Id, Limit, User, Words
 from stateward.kinds import TASK
 from stateward.records import TaskInfo
 from stateward.state.tasks import Task
@@ -17,25 +14,25 @@ from stateward.state.tasks import Task
 STATUS = Literal["pending", "running", "completed", "failed", "cancelled"] | None
 
 
-def _task(call: Call) -> Task:
+def _task(call: ActionCall) -> Task:
     return call.store.task(call.arguments.task, call.whose)
 
 
-async def _info(call: Call) -> TaskInfo | None:
+async def _info(call: ActionCall) -> TaskInfo | None:
     return await _task(call).info()
 
 
 TASKS = Actions(TASK, _info)
 
 
-class OneTask(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OneTask(Arguments, frozen=True):
     """Which task."""
 
     task: Id
     user: User = None
 
 
-class ListTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ListTasks(Arguments, frozen=True):
     """Which tasks, those first that were touched last."""
 
     user: User = None
@@ -44,17 +41,11 @@ class ListTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     after: After = None
 
 
-@TASKS.action(
-    "task list",
+@TASKS.list(
     ListTasks,
-    Page[TaskInfo],
-    right="tasks.read",
-    role="reader",
-    about="",
-    reads=True,
-    unlogged="a list says what there is, and how it stands",
+    TaskInfo,
+    lambda info: info.cursor,
     for_one_user=True,
-    cursor=lambda info: info.cursor,
     rest=Rest("GET /v1/tasks"),
     mcp=Mcp(
         "list_tasks",
@@ -62,7 +53,7 @@ class ListTasks(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         "are not finished, failed ones have their error.",
     ),
 )
-async def _list(call: Call) -> AsyncIterator[TaskInfo]:
+async def _list(call: ActionCall) -> AsyncIterator[TaskInfo]:
     """List tasks, newest first."""
     asked: ListTasks = call.arguments
     return call.store.tasks(
@@ -70,28 +61,16 @@ async def _list(call: Call) -> AsyncIterator[TaskInfo]:
     )
 
 
-@TASKS.action(
-    "task show",
-    OneTask,
-    TaskInfo,
-    right="tasks.read",
-    role="reader",
-    log="task read",
-    reads=True,
-    for_one_user=True,
-    rest=Rest("GET /v1/tasks/{task}"),
-)
-async def _show(call: Call) -> TaskInfo | None:
+@TASKS.read("show", OneTask, TaskInfo, for_one_user=True, rest=Rest("GET /v1/tasks/{task}"))
+async def _show(call: ActionCall) -> TaskInfo | None:
     """Get a task."""
     return await _info(call)
 
 
-@TASKS.action(
-    "task retry",
+@TASKS.change(
+    "retry",
     OneTask,
     TaskInfo,
-    right="tasks.retry",
-    role="operator",
     rest=Rest("POST /v1/tasks/{task}/retry"),
     cli=Cli(
         """\
@@ -105,23 +84,21 @@ examples:
         "retried",
     ),
 )
-async def _retry(call: Call) -> TaskInfo:
+async def _retry(call: ActionCall) -> TaskInfo:
     """Run a failed or cancelled task again."""
     return await _task(call).retry()
 
 
-class CancelTask(OneTask, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CancelTask(OneTask, frozen=True, kw_only=True):
     """The reason, shown to later readers."""
 
     reason: Annotated[Words, "The reason, shown to later readers."] = ""
 
 
-@TASKS.action(
-    "task cancel",
+@TASKS.change(
+    "cancel",
     CancelTask,
     TaskInfo,
-    right="tasks.cancel",
-    role="operator",
     rest=Rest("POST /v1/tasks/{task}/cancel", "ReasonBody"),
     cli=Cli(
         """\
@@ -135,6 +112,6 @@ examples:
         "cancelled",
     ),
 )
-async def _cancel(call: Call) -> TaskInfo:
+async def _cancel(call: ActionCall) -> TaskInfo:
     """Cancel a task; if it is running, discard its result."""
     return await _task(call).cancel(call.arguments.reason)

@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
-from stateward.actions.action import Actions, Call, ChangeMade, Cli, Mcp, Rest
-from stateward.actions.arguments import After, Id, Key, Limit, Name, User, Words
+from stateward.actions.action import ActionCall, Actions, ChangeMade, Cli, Mcp, Rest
+from stateward.actions.arguments import After, Arguments, Id, Key, Limit, Name, User, Words
 from stateward.actions.page import Page
 from stateward.errors import InvalidInput, NotPermitted
 from stateward.kinds import WORKFLOW
@@ -20,29 +20,28 @@ from stateward.state.handle import Handle
 from stateward.state.run_record import entry_parts
 from stateward.state.workflows import Workflow
 
-UNLOGGED = "a list says what there is, and how it stands"
 STATUS = Literal["active", "completed", "failed", "cancelled"] | None
 
 
-def _workflow(call: Call, **options: Any) -> Workflow:
+def _workflow(call: ActionCall, **options: Any) -> Workflow:
     return call.store.workflow(call.arguments.workflow, user=call.whose, **options)
 
 
-async def _info(call: Call) -> WorkflowInfo | None:
+async def _info(call: ActionCall) -> WorkflowInfo | None:
     return await _workflow(call).info()
 
 
 WORKFLOWS = Actions(WORKFLOW, _info)
 
 
-class OneWorkflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OneWorkflow(Arguments, frozen=True):
     """Which workflow."""
 
     workflow: Id
     user: User = None
 
 
-class ListWorkflows(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ListWorkflows(Arguments, frozen=True):
     """Which workflows, those first that were touched last."""
 
     user: User = None
@@ -52,17 +51,11 @@ class ListWorkflows(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     after: After = None
 
 
-@WORKFLOWS.action(
-    "workflow list",
+@WORKFLOWS.list(
     ListWorkflows,
-    Page[WorkflowInfo],
-    right="workflows.read",
-    role="reader",
-    about="",
-    reads=True,
-    unlogged=UNLOGGED,
+    WorkflowInfo,
+    lambda info: info.cursor,
     for_one_user=True,
-    cursor=lambda info: info.cursor,
     rest=Rest("GET /v1/workflows"),
     mcp=Mcp(
         "list_workflows",
@@ -71,7 +64,7 @@ class ListWorkflows(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         {"status": "active"},
     ),
 )
-async def _list(call: Call) -> AsyncIterator[WorkflowInfo]:
+async def _list(call: ActionCall) -> AsyncIterator[WorkflowInfo]:
     """List workflows, newest first."""
     asked: ListWorkflows = call.arguments
     return call.store.workflows(
@@ -84,23 +77,15 @@ async def _list(call: Call) -> AsyncIterator[WorkflowInfo]:
     )
 
 
-@WORKFLOWS.action(
-    "workflow show",
-    OneWorkflow,
-    WorkflowInfo,
-    right="workflows.read",
-    role="reader",
-    log="workflow read",
-    reads=True,
-    for_one_user=True,
-    rest=Rest("GET /v1/workflows/{workflow}"),
+@WORKFLOWS.read(
+    "show", OneWorkflow, WorkflowInfo, for_one_user=True, rest=Rest("GET /v1/workflows/{workflow}")
 )
-async def _show(call: Call) -> WorkflowInfo | None:
+async def _show(call: ActionCall) -> WorkflowInfo | None:
     """Get a workflow."""
     return await _info(call)
 
 
-class RecordsOfWorkflow(OneWorkflow, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordsOfWorkflow(OneWorkflow, frozen=True, kw_only=True):
     """A page of what a workflow recorded, the newest page first, each oldest first."""
 
     limit: Limit = 100
@@ -117,18 +102,14 @@ class WorkflowRecord(Struct, frozen=True):
     value: Any
 
 
-@WORKFLOWS.action(
-    "workflow records",
+@WORKFLOWS.read(
+    "records",
     RecordsOfWorkflow,
     Page[WorkflowRecord],
-    right="workflows.read",
-    role="reader",
-    log="workflow read",
-    reads=True,
     for_one_user=True,
     rest=Rest("GET /v1/workflows/{workflow}/records"),
 )
-async def _records(call: Call) -> Page[WorkflowRecord] | None:
+async def _records(call: ActionCall) -> Page[WorkflowRecord] | None:
     """List a workflow's records: steps with their results, signals, waits."""
     asked: RecordsOfWorkflow = call.arguments
     scope = call.store.sections["workflows"]
@@ -153,12 +134,10 @@ def before_number(after: str | None) -> int | None:
     return max(0, int(after) - 1)
 
 
-@WORKFLOWS.action(
-    "workflow delete",
+@WORKFLOWS.change(
+    "delete",
     OneWorkflow,
     None,
-    right="workflows.delete",
-    role="operator",
     makes_room=True,
     rest=Rest("DELETE /v1/workflows/{workflow}"),
     cli=Cli(
@@ -173,37 +152,36 @@ examples:
         "deleted",
     ),
 )
-async def _delete(call: Call) -> None:
+async def _delete(call: ActionCall) -> None:
     """Delete a workflow that no process is driving."""
     await _workflow(call).delete()
 
 
-class StartWorkflow(OneWorkflow, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StartWorkflow(OneWorkflow, frozen=True, kw_only=True):
     """The kind of a workflow, and what it begins with."""
 
     kind: Name
     input: Any = None
 
 
-@WORKFLOWS.action(
-    "workflow start",
+@WORKFLOWS.change(
+    "start",
     StartWorkflow,
     ChangeMade,
-    right="workflows.start",
     role="agent",
     unlogged="agents start workflows all the time, and its record says when",
     look_up=None,
     for_one_user=True,
     rest=Rest("POST /v1/workflows/{workflow}/start", "StartBody", 201, (WORKFLOW,)),
 )
-async def _start(call: Call) -> ChangeMade:
+async def _start(call: ActionCall) -> ChangeMade:
     """Start a workflow, for a worker to drive."""
     asked: StartWorkflow = call.arguments
     call.principal.require_name("starts", asked.kind)
     return ChangeMade(await _workflow(call, kind=asked.kind, input=asked.input).start())
 
 
-class SignalWorkflow(OneWorkflow, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SignalWorkflow(OneWorkflow, frozen=True, kw_only=True):
     """The value of a signal."""
 
     signal: Name
@@ -211,11 +189,10 @@ class SignalWorkflow(OneWorkflow, frozen=True, kw_only=True, forbid_unknown_fiel
     key: Key = None
 
 
-@WORKFLOWS.action(
-    "workflow signal",
+@WORKFLOWS.change(
+    "signal",
     SignalWorkflow,
     ChangeMade,
-    right="workflows.signal",
     role="agent",
     logs=("signal",),
     for_one_user=True,
@@ -236,7 +213,7 @@ examples:
         ),
     ),
 )
-async def _signal(call: Call) -> ChangeMade:
+async def _signal(call: ActionCall) -> ChangeMade:
     """Send a signal to a workflow."""
     asked: SignalWorkflow = call.arguments
     await _check_device(call)
@@ -244,7 +221,7 @@ async def _signal(call: Call) -> ChangeMade:
     return ChangeMade(sent)
 
 
-async def _check_device(call: Call) -> None:
+async def _check_device(call: ActionCall) -> None:
     """Refuse a signal that a user's device may not send: an open question takes its answer."""
     asked: SignalWorkflow = call.arguments
     call.principal.require_name("signals", asked.signal)
@@ -258,18 +235,16 @@ async def _check_device(call: Call) -> None:
             )
 
 
-class CancelWorkflow(OneWorkflow, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CancelWorkflow(OneWorkflow, frozen=True, kw_only=True):
     """The reason, shown to later readers."""
 
     reason: Annotated[Words, "The reason, shown to later readers."] = ""
 
 
-@WORKFLOWS.action(
-    "workflow cancel",
+@WORKFLOWS.change(
+    "cancel",
     CancelWorkflow,
     ChangeMade,
-    right="workflows.cancel",
-    role="operator",
     rest=Rest("POST /v1/workflows/{workflow}/cancel", "ReasonBody"),
     cli=Cli(
         """\
@@ -283,17 +258,15 @@ examples:
         "cancelled",
     ),
 )
-async def _cancel(call: Call) -> ChangeMade:
+async def _cancel(call: ActionCall) -> ChangeMade:
     """Cancel a workflow and its children."""
     return ChangeMade(await _workflow(call).cancel(call.arguments.reason))
 
 
-@WORKFLOWS.action(
-    "workflow retry",
+@WORKFLOWS.change(
+    "retry",
     OneWorkflow,
     ChangeMade,
-    right="workflows.retry",
-    role="operator",
     rest=Rest("POST /v1/workflows/{workflow}/retry"),
     cli=Cli(
         """\
@@ -307,12 +280,12 @@ examples:
         "retried",
     ),
 )
-async def _retry(call: Call) -> ChangeMade:
+async def _retry(call: ActionCall) -> ChangeMade:
     """Resume a workflow that failed or was cancelled."""
     return ChangeMade(await _workflow(call).retry())
 
 
-class ForkWorkflow(OneWorkflow, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ForkWorkflow(OneWorkflow, frozen=True, kw_only=True):
     """The id of the new workflow, and the recorded step to fork before."""
 
     to: Annotated[Id, "The id of the new workflow."]
@@ -325,12 +298,10 @@ class Begun(Struct, frozen=True):
     id: str
 
 
-@WORKFLOWS.action(
-    "workflow fork",
+@WORKFLOWS.change(
+    "fork",
     ForkWorkflow,
     Begun,
-    right="workflows.fork",
-    role="operator",
     logs=("to", "at_step"),
     rest=Rest("POST /v1/workflows/{workflow}/fork", "StepForkBody", 201),
     cli=Cli(
@@ -346,7 +317,7 @@ examples:
         options={"at_step": "at"},
     ),
 )
-async def _fork(call: Call) -> Begun:
+async def _fork(call: ActionCall) -> Begun:
     """Fork a workflow: start another one from before one of its steps."""
     asked: ForkWorkflow = call.arguments
     await _workflow(call).fork(asked.at_step, id=asked.to)

@@ -104,13 +104,13 @@ def arguments_of(row: Action, options: argparse.Namespace) -> tuple[EngineURL, S
     names = words_of(row)
     what = ", and ".join(f"which {name}" for name in names)
     url, words = store_and_words(options, what or "only the store", len(names))
-    given: dict[str, Any] = dict(zip(names, words, strict=True))
+    values: dict[str, Any] = dict(zip(names, words, strict=True))
     for field in options_of(row):
         text = getattr(options, field.name)
         if text is not None:
-            given[field.encode_name] = _value(option_of(row, field), field, text)
+            values[field.encode_name] = _value(option_of(row, field), field, text)
     try:
-        return url, msgspec.convert(given, row.arguments)
+        return url, msgspec.convert(values, row.arguments)
     except msgspec.ValidationError as error:
         raise InvalidInput(f"{error}; see: stateward {row.name} --help") from error
 

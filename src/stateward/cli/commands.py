@@ -95,7 +95,7 @@ def row_of(name: str) -> Action | None:
 
 
 class Commands(Mapping[str, str]):
-    """What each command does, by its name, in alphabetical order."""
+    """A sentence about each command, by its name, in alphabetical order."""
 
     def __getitem__(self, name: str) -> str:
         if name in OWN:

@@ -46,7 +46,7 @@ Shows what was intended, the key the service may know it by, and what happened.
 examples:
   stateward effect show sqlite:///agents.db thread/s-abc123/call_7
   STATEWARD_URL=sqlite:///agents.db stateward effect show thread/s-abc123/call_7 --json"""
-RESOLVE = EFFECTS["effect resolve"]
+RESOLVE = EFFECTS["resolve"]
 RESOLVE_HELP = RESOLVE.cli.help if RESOLVE.cli is not None else ""
 COLUMNS = ("id", "status", "name", "user", "updated_at", "error")
 AN_ID = "the effect's id, as `effect list` shows it"
@@ -76,7 +76,7 @@ def _list(options: argparse.Namespace) -> int:
         name=options.tool,
     )
     with opened_locally(url, options) as store:
-        effects, following = store.first(EFFECTS["effect list"], asked, limit)
+        effects, following = store.first(EFFECTS["list"], asked, limit)
     if options.json:
         rows = [to_builtins(info) for info in effects]
         print(json.dumps({"url": url.safe, "namespace": options.namespace, "effects": rows}))
@@ -97,7 +97,7 @@ def _configure_show(parser: argparse.ArgumentParser) -> None:
 def _show(options: argparse.Namespace) -> int:
     url, (id,) = store_and_words(options, "which effect")
     with opened_locally(url, options) as store:
-        info = store.ask(EFFECTS["effect show"], OneEffect(effect=id))
+        info = store.ask(EFFECTS["show"], OneEffect(effect=id))
     if options.json:
         print(json.dumps({"url": url.safe, "namespace": options.namespace, **to_builtins(info)}))
     else:

@@ -12,9 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 import stateward
-from stateward.actions.action import Action, Call, Missing
+from stateward.actions.action import Action, ActionCall, Missing
+from stateward.actions.action_log import ActionLog
 from stateward.actions.carry_out import Prepared, carry_out, prepare
-from stateward.actions.recorder import Recorder
 from stateward.bounds import LARGEST_PAGE
 from stateward.cli.common import who
 from stateward.cli.verbs import refuse_unknown
@@ -76,11 +76,11 @@ class LocalStore:
         """Make the change, between its two entries in the operations log."""
         return self._run(prepared.action, prepared.carry_out(self._recorder()))
 
-    def _call(self, arguments: Struct) -> Call:
-        return Call(self._account, self._store, arguments)
+    def _call(self, arguments: Struct) -> ActionCall:
+        return ActionCall(self._account, self._store, arguments)
 
-    def _recorder(self) -> Recorder:
-        return Recorder(self._store.operations, "cli", reads=False)
+    def _recorder(self) -> ActionLog:
+        return ActionLog(self._store.operations, "cli", reads=False)
 
     def _run(self, action: Action, work: Any) -> Any:
         try:

@@ -46,7 +46,7 @@ def run(options: argparse.Namespace) -> int:
         signal=options.signal, for_=options.for_, user=options.user, after=options.after
     )
     with opened_locally(url, options) as store:
-        shown, following = store.first(QUESTIONS["question list"], asked, options.limit)
+        shown, following = store.first(QUESTIONS["list"], asked, options.limit)
     if options.json:
         report = {"url": url.safe, "namespace": options.namespace}
         print(json.dumps(report | {"rows": to_builtins(shown), "next": following}))

@@ -9,10 +9,10 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import FieldInfo
 
-from stateward.actions.action import Action, Call, whole
+from stateward.actions.action import Action, ActionCall, whole
+from stateward.actions.action_log import ActionLog
 from stateward.actions.arguments import about
 from stateward.actions.carry_out import carry_out
-from stateward.actions.recorder import Recorder
 from stateward.actions.rights import Only
 from stateward.mcp.arguments import Limit
 from stateward.mcp.size import ToolPage, page_of
@@ -79,8 +79,10 @@ async def _answered(row: Action, call: ToolCall) -> Any:
     caller = call.caller
     log = caller.store.within(caller.namespace).operations
     interface = "mcp" if call.client is None else f"mcp: {call.client}"
-    recorder = Recorder(log, interface, reads=caller.logs_reads)
-    asked = Call(Model(caller.asker, caller.who), call.store, row.arguments(**whole(call.given)))
+    recorder = ActionLog(log, interface, reads=caller.logs_reads)
+    asked = ActionCall(
+        Model(caller.asker, caller.who), call.store, row.arguments(**whole(call.given))
+    )
     value = await carry_out(row, asked, recorder)
     if row.cursor is None:
         return value

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import FieldInfo
 
-from stateward.actions.action import Action, Call, ChangeMade, Missing
+from stateward.actions.action import Action, ActionCall, ChangeMade, Missing
+from stateward.actions.action_log import ActionLog
 from stateward.actions.arguments import Nothing, header_of
 from stateward.actions.carry_out import carry_out
 from stateward.actions.page import Page
-from stateward.actions.recorder import Recorder
 from stateward.actions.rights import SCOPE_OF
 from stateward.server.reply import Reply
 from stateward.server.rest import answer, linked
@@ -99,16 +99,16 @@ def _headers(arguments: type[Struct]) -> Mapping[str, str]:
     return {each.name: header.lower() for each in fields if (header := header_of(each))}
 
 
-async def answer_action(call: RestCall, action: Action, recorder: Recorder) -> Reply:
+async def answer_action(call: RestCall, action: Action, recorder: ActionLog) -> Reply:
     """Carry out an action, and return what it returns as its route has it."""
-    given: dict[str, Any] = {**call.path}
+    values: dict[str, Any] = {**call.path}
     for part in (call.query, call.body):
         if part is not None:
-            given |= {name: getattr(part, name) for name in part.__struct_fields__}
+            values |= {name: getattr(part, name) for name in part.__struct_fields__}
     for name, header in _headers(action.arguments).items():
         if header in call.headers:
-            given[name] = call.headers[header]
-    asked = Call(call.asker, call.store, action.arguments(**given))
+            values[name] = call.headers[header]
+    asked = ActionCall(call.asker, call.store, action.arguments(**values))
     assert action.rest is not None
     try:
         value = await carry_out(action, asked, recorder)

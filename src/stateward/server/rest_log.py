@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stateward.actions.action import Action
-from stateward.actions.recorder import LOOK_SPAN, Recorder
+from stateward.actions.action_log import LOOK_SPAN, ActionLog
 from stateward.observe.correlation import correlation_id
 from stateward.records import moment
 from stateward.server.reply import Reply
@@ -71,7 +71,7 @@ async def _action_answered(
     call: RestCall, action: Action, log: OperationsLog, look: str | None
 ) -> Reply:
     is_operator = call.asker.is_operator
-    recorder = Recorder(log, "rest", changes=is_operator, reads=is_operator, look=look)
+    recorder = ActionLog(log, "rest", changes=is_operator, reads=is_operator, look=look)
     reply = await answer_action(call, action, recorder)
     if recorder.number is None:
         return reply

@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import Any
 
-from stateward.actions.action import Action, Call
+from stateward.actions.action import Action, ActionCall
 from stateward.observe.correlation import correlation_id
 from stateward.records import moment
 from stateward.state.operation_record import DONE, target_of
@@ -18,8 +18,8 @@ LOOK_SPAN = timedelta(hours=1)  # for so long it is one look
 OF_RESULT = ("changed", "status")  # fields of a result that are logged, if it has them
 
 
-class Recorder:
-    """What of the actions of one principal is logged, and through which interface they came."""
+class ActionLog:
+    """The part of a principal's actions that is logged, and the interface they came through."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Recorder:
         return action.log is not None and (self._reads if action.reads else self._changes)
 
     def recording(
-        self, action: Action, call: Call, before: Any
+        self, action: Action, call: ActionCall, before: Any
     ) -> AbstractAsyncContextManager[dict[str, Any]]:
         """Return the block to make the change in: see `OperationsLog.recording`."""
         assert action.log is not None
@@ -56,7 +56,7 @@ class Recorder:
             makes_room=action.makes_room,
         )
 
-    async def read(self, action: Action, call: Call) -> None:
+    async def read(self, action: Action, call: ActionCall) -> None:
         """Log that something was read, before it is handed over.
 
         `look` is the number of an entry that said so before: whoever continues looking at the same
@@ -70,7 +70,7 @@ class Recorder:
         detail = self._detail(action, call, None)
         self.number = await self._log.record(who, action.log, action.kind, id, detail=detail)
 
-    async def _continues(self, call: Call, expected: tuple[str, str, str]) -> bool:
+    async def _continues(self, call: ActionCall, expected: tuple[str, str, str]) -> bool:
         if self._look is None or re.fullmatch(r"[1-9][0-9]{0,14}", self._look) is None:
             return False
         number, now = int(self._look), moment(call.store.sections["workflows"].world.now())
@@ -81,7 +81,7 @@ class Recorder:
                 return True
         return False
 
-    def _detail(self, action: Action, call: Call, before: Any) -> dict[str, Any]:
+    def _detail(self, action: Action, call: ActionCall, before: Any) -> dict[str, Any]:
         detail: dict[str, Any] = {"interface": self._interface}
         for name in action.before if before is not None else ():
             detail["before" if name == "status" else name] = _plain(getattr(before, name))
