@@ -209,11 +209,11 @@ LONG_FUNCTIONS: set[str] = set()
 # Hand-written lines per package; "base" are the files at the root. Only a commit whose message
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
-    "actions": 1_630,
+    "actions": 1_740,
     "audit": 18_462,
     "base": 4_106,
     "benchmark": 702,
-    "cli": 7_010,
+    "cli": 7_040,
     "context": 1_123,
     "engines": 14_160,
     "integrations": 10_418,
@@ -222,7 +222,7 @@ CEILING = {
     "observe": 3_180,
     "pages": 734,
     "repeats": 2_160,
-    "server": 7_100,
+    "server": 7_340,
     "shapes": 2_597,
     "state": 14_620,
     "testing": 5_737,
@@ -230,7 +230,7 @@ CEILING = {
     "volumes": 298,
     "why": 1_523,
 }
-TOTAL = 104_600  # to be lowered to 95,000
+TOTAL = 105_000  # to be lowered to 95,000
 
 # Docstrings that open with a riddle (house_counts.RIDDLE). Their first sentence is a verb with
 # its object ("Return …") or a noun phrase. The numbers only fall.

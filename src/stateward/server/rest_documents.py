@@ -286,6 +286,11 @@ class _Queries(NamedTuple):
     whom: type[Struct]
 
 
+# The rights of these routes, each with the scope that has it.
+READ, WRITE = ("documents.read", "read"), ("documents.write", "write")
+DELETE = ("documents.delete", "write")
+
+
 def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, ...]:
     """Return the routes of the documents of one kind of entity, below the path `under`."""
     one, one_of = f"{under}/{{name}}", f"one of {what}"
@@ -298,83 +303,48 @@ def _routes(kind: str, under: str, what: str, of: _Queries) -> tuple[RestRoute, 
     written = partial(RestRoute, one_users=kind == USER, writes=writes)
     return (
         RestRoute(
-            *("GET", under, "documents.read", "read", _list, f"List {what} by name"),
+            *("GET", under, *READ, _list, f"List {what} by name"),
             *(Page[NamedDocument], of.names),
             deed=read,
         ),
         RestRoute(
-            *(
-                "GET",
-                one,
-                "documents.read",
-                "read",
-                _get,
-                f"Get {one_of}, now or at an earlier time",
-            ),
+            *("GET", one, *READ, _get, f"Get {one_of}, now or at an earlier time"),
             *(value, of.get),
             headers=(NONE_MATCH,),
             deed=read,
         ),
         written(
-            *("PUT", one, "documents.write", "write", _put, f"Replace or create {one_of}"),
+            *("PUT", one, *WRITE, _put, f"Replace or create {one_of}"),
             *(value, of.whom, value),
             deed=put,
             headers=(MATCH, NONE_MATCH),
         ),
         written(
-            *(
-                "PATCH",
-                one,
-                "documents.write",
-                "write",
-                _patch,
-                f"Apply a JSON merge patch to {one_of}",
-            ),
+            *("PATCH", one, *WRITE, _patch, f"Apply a JSON merge patch to {one_of}"),
             *(value, of.whom, value),
             takes=MERGE_PATCH,
             deed=patch,
             headers=(MATCH, NONE_MATCH),
         ),
         written(
-            *("DELETE", one, "documents.delete", "write", _delete, f"Remove {one_of}"),
+            *("DELETE", one, *DELETE, _delete, f"Remove {one_of}"),
             *(None, of.delete),
             status=204,
             deed=delete,
             headers=(MATCH, NONE_MATCH),
         ),
         RestRoute(
-            *(
-                "GET",
-                f"{one}/history",
-                "documents.read",
-                "read",
-                _history,
-                f"List the versions of {one_of}",
-            ),
+            *("GET", f"{one}/history", *READ, _history, f"List the versions of {one_of}"),
             *(versions, of.history),
             deed=read,
         ),
         RestRoute(
-            *(
-                "GET",
-                f"{one}/diff",
-                "documents.read",
-                "read",
-                _diff,
-                f"Compare two versions of {one_of}",
-            ),
+            *("GET", f"{one}/diff", *READ, _diff, f"Compare two versions of {one_of}"),
             *(DocumentDiff, of.diff),
             deed=read,
         ),
         written(
-            *(
-                "POST",
-                f"{one}/undo",
-                "documents.write",
-                "write",
-                _undo,
-                f"Restore an earlier version of {one_of}",
-            ),
+            *("POST", f"{one}/undo", *WRITE, _undo, f"Restore an earlier version of {one_of}"),
             *(value, of.whom, UndoBody),
             empty=(204,),
             deed=undo,

@@ -18,7 +18,6 @@ from stateward.wire import EXECUTE, STORE, WAIT
 
 METRICS, REFUSALS = "/metrics", "/v1/refusals"
 TOOLS, WRITING_TOOLS = "/mcp", "/mcp/write"
-BEGIN = "<!-- rights: begin (tools/openapi.py) -->"
 
 
 class Row(NamedTuple):
