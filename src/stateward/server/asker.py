@@ -58,7 +58,7 @@ class DeviceRights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             )
 
 
-class Meter(Protocol):
+class WriteMeter(Protocol):
     """A count of what is written, which may refuse more."""
 
     def check(self, commit: Commit) -> None:
@@ -83,7 +83,7 @@ class Asker(Struct, frozen=True):
     writes: tuple[str, ...] = ()  # kinds
     is_credential: bool = True  # False: whoever is on this machine, without a key
     names_for_it: bool = False  # the service itself names what the request creates
-    meter: Meter | None = None  # None: nobody has a quota
+    meter: WriteMeter | None = None  # None: nobody has a quota
 
     @property
     def who(self) -> str:
