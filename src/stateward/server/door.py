@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stateward.engines.url import is_loopback
 from stateward.errors import StatewardError
 from stateward.layers.stack import Stack
-from stateward.server.asker import Asker, DeviceRights, WriteMeter
+from stateward.server.asker import Asker, DeviceRights, Quota
 from stateward.server.keys import BEGIN, Keys
 from stateward.server.problems import Refusal
 from stateward.server.rates import Rates, RateSettings
@@ -48,7 +48,7 @@ class Door:
         jwt: JwtSettings | None,
         rates: RateSettings,
         devices: DeviceRights,
-        meter: WriteMeter | None = None,
+        meter: Quota | None = None,
     ) -> None:
         self.rates = Rates(rates, world)
         self.keys = Keys(stack, world)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from stateward.actions.page import Page
 from stateward.codec import check_id
 from stateward.errors import StateConflictError
 from stateward.kinds import API_KEY
@@ -30,7 +31,7 @@ from stateward.server.keys import (
     usual_lifetime,
 )
 from stateward.server.reply import Reply
-from stateward.server.rest import Limit, Page, answer, linked, missing
+from stateward.server.rest import Limit, answer, linked, missing
 from stateward.server.route import RestCall, Routes
 
 

@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from stateward.actions.page import Page
 from stateward.codec import encode
 from stateward.records import LoggedOperation
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
-from stateward.server.rest import LINES, Limit, Page, answer, before_number, linked
+from stateward.server.rest import LINES, Limit, answer, before_number, linked
 from stateward.server.route import RestCall, Routes
 from stateward.state.operation_record import exported, heading, target_of
 from stateward.state.operations_log import OperationsLog
