@@ -210,27 +210,27 @@ LONG_FUNCTIONS: set[str] = set()
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
     "actions": 1_740,
-    "audit": 18_462,
+    "audit": 19_200,
     "base": 4_106,
     "benchmark": 702,
-    "cli": 7_040,
+    "cli": 7_090,
     "context": 1_123,
-    "engines": 14_160,
+    "engines": 14_130,
     "integrations": 10_418,
     "layers": 4_844,
     "mcp": 1_200,
-    "observe": 3_180,
+    "observe": 3_170,
     "pages": 734,
     "repeats": 2_160,
-    "server": 7_340,
+    "server": 7_480,
     "shapes": 2_597,
-    "state": 14_620,
+    "state": 14_590,
     "testing": 5_737,
     "transfer": 4_199,
     "volumes": 298,
     "why": 1_523,
 }
-TOTAL = 105_000  # to be lowered to 95,000
+TOTAL = 106_300  # to be lowered to 95,000
 
 # Docstrings that open with a riddle (house_counts.RIDDLE). Their first sentence is a verb with
 # its object ("Return …") or a noun phrase. The numbers only fall.

@@ -131,7 +131,7 @@ async def test_every_metric_that_a_rule_for_the_service_names_is_in_its_metrics(
         world = store.sections["workflows"].world
         watch = Watch(world, Keys(store.sections["workflows"].stack, world))
         heads = LogHeads(LogHeadSettings(log=True), store, world)
-        text = watch.metrics(heads.counts)
+        text = watch.metrics(heads.counts, {})
     wanted = re.findall(r"(stateward_\w+)\{([^}]*)\}", "\n".join(queries("service-rules.yml")))
     assert len(wanted) == 7
     lines = [line.partition(" ")[0] for line in text.splitlines() if line[0] != "#"]

@@ -40,10 +40,11 @@ class Witness:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                self.send_response(witness.status)
-                self.end_headers()
-                if witness.status == 204:
+                status = witness.status
+                if status == 204:
                     witness.bodies.append(body)
+                self.send_response(status)
+                self.end_headers()
 
             def log_message(self, *_: Any) -> None:
                 pass

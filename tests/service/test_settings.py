@@ -13,6 +13,7 @@ from stateward.errors import InvalidInput
 from stateward.server import JwtSettings, RateSettings
 from stateward.server.asker import DeviceRights
 from stateward.server.log_heads import LogHeadSettings
+from stateward.server.quotas import QuotaSettings
 from stateward.server.rights_table import RoleSettings
 from stateward.server.settings import ServeSettings, read_settings
 
@@ -40,7 +41,7 @@ def test_the_example_is_what_the_command_reads() -> None:
 
 def test_the_example_has_every_key_with_its_default(tmp_path: Path) -> None:
     text = re.sub(
-        r"^# (?=\[(?:jwt|devices|operations_log|roles\.support)\]|[a-z_]+ = )",
+        r"^# (?=\[(?:jwt|devices|operations_log|quotas|roles\.support)\]|[a-z_]+ = )",
         "",
         EXAMPLE.read_text("utf-8"),
         flags=re.M,
@@ -53,6 +54,7 @@ def test_the_example_has_every_key_with_its_default(tmp_path: Path) -> None:
         "devices": DeviceRights,
         "jwt": JwtSettings,
         "operations_log": LogHeadSettings,
+        "quotas": QuotaSettings,
         "roles.support": RoleSettings,
     }
     for section, of in (("", ServeSettings), *((f"[{name}]", of) for name, of in sections.items())):

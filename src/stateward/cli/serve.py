@@ -95,6 +95,7 @@ def run(options: argparse.Namespace) -> int:
         devices=settings.devices,
         roles=settings.roles,
         log_heads=settings.operations_log,
+        quotas=settings.quotas,
     )
     tls: dict[str, Any] = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
     if settings.tls_client_ca is not None:

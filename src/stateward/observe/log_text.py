@@ -78,6 +78,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "the key {key} (scope {scope}) was used for the first time from {address}",
         "If nobody knows that address, the key has leaked: revoke it",
     ),
+    "quota_exceeded": (
+        "the namespace {namespace} keeps {bytes} bytes, and its quota is {quota}: its writes are "
+        "refused",
+        "Delete or erase what is not needed, or raise the quota",
+    ),
     "operations_log_head": (
         "the operations log of the namespace {namespace} ends with {head}",
         "Keep this line where the store's database cannot change it",

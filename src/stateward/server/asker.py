@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -59,6 +60,16 @@ class DeviceRights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             )
 
 
+class Quota(Protocol):
+    """A count of what is written, which may refuse more."""
+
+    def check(self, commit: Commit) -> None:
+        """Refuse a commit that would be too much."""
+
+    def count(self, ops: Sequence[Op], outcomes: Sequence[Outcome]) -> None:
+        """Count what was written."""
+
+
 class Asker(Struct, frozen=True):
     """The rights of a key or a token."""
 
@@ -76,6 +87,7 @@ class Asker(Struct, frozen=True):
     writes: tuple[str, ...] = ()  # kinds
     is_credential: bool = True  # False: whoever is on this machine, without a key
     names_for_it: bool = False  # the service itself names what the request creates
+    meter: Quota | None = None  # None: nobody has a quota
 
     @property
     def who(self) -> str:
@@ -225,6 +237,8 @@ class Asker(Struct, frozen=True):
         if kind == OPERATIONS:
             raise NotPermitted("the operations log is written by the service alone")
         self.require("operate" if kind == AUDIT else "write")
+        if self.meter is not None and not self.is_unlimited:
+            self.meter.check(op)
         if self.user is None:
             if any(isinstance(write, Restore) for write in op.writes):
                 self.require("operate")
@@ -301,7 +315,10 @@ async def executed(
     if asker.user is not None:
         asked = await _of_existing(asker, asked, execute, deadline)
     permitted = [op for op in asked if not isinstance(op, NotYours)]
-    answered = iter(await execute(permitted, deadline) if permitted else ())
+    results = await execute(permitted, deadline) if permitted else []
+    if asker.meter is not None:
+        asker.meter.count(permitted, results)
+    answered = iter(results)
     outcomes = [each if isinstance(each, NotYours) else next(answered) for each in asked]
     if asker.user is None:
         return outcomes

@@ -12,7 +12,7 @@ from stateward.actions.rights import Role
 from stateward.engines.url import is_loopback
 from stateward.errors import NotPermitted, StatewardError
 from stateward.layers.stack import Stack
-from stateward.server.asker import Asker, DeviceRights, with_role
+from stateward.server.asker import Asker, DeviceRights, Quota, with_role
 from stateward.server.keys import BEGIN, Keys
 from stateward.server.problems import Refusal
 from stateward.server.rates import Rates, RateSettings
@@ -50,12 +50,14 @@ class Door:
         rates: RateSettings,
         devices: DeviceRights,
         roles: Mapping[str, Role],
+        meter: Quota | None = None,
     ) -> None:
         self.rates = Rates(rates, world)
         self.keys = Keys(stack, world)
         self._tokens = None if jwt is None else Tokens(jwt, world)
         self._devices = devices
         self._roles = roles
+        self._meter = meter
         self._insecure_local = insecure_local
 
     async def asker(self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Asker:
@@ -63,6 +65,8 @@ class Door:
         asker = with_role(await self._known(scope, headers), self._roles)
         if asker.user is not None:
             asker = replace(asker, rights=self._devices)
+        if self._meter is not None:
+            asker = replace(asker, meter=self._meter)
         self.rates.take(asker)
         return asker
 

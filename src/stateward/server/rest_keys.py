@@ -205,18 +205,6 @@ async def _create(call: RestCall) -> Reply:
     return made._replace(told={"key": record.id})
 
 
-@KEYS.logged("key revoke", kind=API_KEY, namespace=OWN_NAMESPACE)
-@KEYS.route("POST /v1/keys/{key}/revoke", "admin", KeyShown, right="keys.revoke", one_users=False)
-async def _revoke(call: RestCall) -> Reply:
-    """Revoke a key; it is refused within five seconds."""
-    world = call.store.sections["workflows"].world
-    record, version = await _read(call)
-    if record.revoked is None:
-        record = replace(record, revoked=world.now())
-        await _store(call, storing(record, version, world.new_op()))
-    return answer(_shown(record))
-
-
 @KEYS.logged("key rotate", "overlap_hours", kind=API_KEY, namespace=OWN_NAMESPACE)
 @KEYS.route(
     "POST /v1/keys/{key}/rotate",
@@ -235,6 +223,18 @@ async def _rotate(call: RestCall) -> Reply:
     secret, record = rotated_key(record, world, body.overlap_hours * 3600.0, lifetime)
     await _store(call, storing(record, version, world.new_op()))
     return answer(KeyMade(secret, _shown(record)))
+
+
+@KEYS.logged("key revoke", kind=API_KEY, namespace=OWN_NAMESPACE)
+@KEYS.route("POST /v1/keys/{key}/revoke", "admin", KeyShown, right="keys.revoke", one_users=False)
+async def _revoke(call: RestCall) -> Reply:
+    """Revoke a key; it is refused within five seconds."""
+    world = call.store.sections["workflows"].world
+    record, version = await _read(call)
+    if record.revoked is None:
+        record = replace(record, revoked=world.now())
+        await _store(call, storing(record, version, world.new_op()))
+    return answer(_shown(record))
 
 
 async def _read(call: RestCall) -> tuple[KeyRecord, int]:

@@ -32,6 +32,7 @@ from stateward.server.keys import new_key
 from stateward.server.log_heads import LogHeads, LogHeadSettings
 from stateward.server.openai_error import in_openais_form, is_openais
 from stateward.server.problems import Refusal, problem_of
+from stateward.server.quotas import Quotas, QuotaSettings
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
 from stateward.server.rest import decoded_body, decoded_query, namespace_of, store_for
@@ -86,6 +87,7 @@ class Application:
         devices: DeviceRights,
         roles: Mapping[str, RoleSettings],
         log_heads: LogHeadSettings,
+        quotas: QuotaSettings,
     ) -> None:
         if len(store.sections.stacks) > 1:
             raise InvalidInput(
@@ -96,6 +98,7 @@ class Application:
         self._stack = scope.stack
         self._world = scope.world
         self._namespace = scope.namespace
+        self._quotas = Quotas(quotas, self._stack, self._world) if quotas.limits else None
         self._door = Door(
             self._stack,
             self._world,
@@ -104,6 +107,7 @@ class Application:
             rates=rates,
             devices=devices,
             roles=roles_of(roles),
+            meter=self._quotas,
         )
         self._largest_body = largest_body
         self._body_seconds = body_seconds
@@ -162,7 +166,7 @@ class Application:
     async def _metrics(self, call: ServiceCall) -> Reply:
         _require_all_tenants(call.asker)
         heads = {} if self._heads is None else self._heads.counts
-        text = self._watch.metrics(heads)
+        text = self._watch.metrics(heads, {} if self._quotas is None else self._quotas.counts)
         return Reply(200, Body(text.encode(), "text/plain; version=0.0.4"))
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -360,8 +364,9 @@ class Application:
             why = f"{type(error).__name__}: {error}"
             await send({"type": "lifespan.startup.failed", "message": why})
             return
-        if self._heads is not None:
-            self._tasks.append(asyncio.create_task(self._heads.run()))
+        for each in (self._heads, self._quotas):
+            if each is not None:
+                self._tasks.append(asyncio.create_task(each.run()))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.close()
@@ -390,6 +395,7 @@ def app(
     devices: DeviceRights | None = None,
     roles: Mapping[str, RoleSettings] | None = None,
     log_heads: LogHeadSettings | None = None,
+    quotas: QuotaSettings | None = None,
 ) -> Application:
     """The service of a store, for any ASGI server, alone or mounted into another application.
 
@@ -397,10 +403,10 @@ def app(
     names; but with `insecure_local` not those on this machine. `rates` are the limits of each
     asker, `devices` what keys of one user may do beside their own conversations, and `roles` the
     roles of your own that keys and tokens may name. `log_heads` is where heads of the operations
-    logs are published, if the server runs the application's lifespan. A body may have
-    `largest_body` bytes and take `body_seconds` to arrive. The store opens and closes with the
-    application; mounted into another, at its first use, and whoever made it closes
-    it. Raises `InvalidInput` for a layered store.
+    logs are published, and `quotas` is how many bytes namespaces may keep; both need a server that
+    runs the application's lifespan. A body may have `largest_body` bytes and take `body_seconds` to
+    arrive. The store opens and closes with the application; mounted into another, at its first use,
+    and whoever made it closes it. Raises `InvalidInput` for a layered store.
     """
     return Application(
         store,
@@ -412,4 +418,5 @@ def app(
         devices=devices or DeviceRights(),
         roles=roles or {},
         log_heads=log_heads or LogHeadSettings(),
+        quotas=quotas or QuotaSettings(),
     )

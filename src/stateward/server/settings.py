@@ -17,6 +17,7 @@ from stateward.engines.url import did_you_mean, is_loopback
 from stateward.errors import InvalidInput
 from stateward.server.asker import DeviceRights
 from stateward.server.log_heads import LogHeadSettings
+from stateward.server.quotas import QuotaSettings
 from stateward.server.rates import RateSettings
 from stateward.server.rights_table import RoleSettings, roles_of
 from stateward.server.tokens import JwtSettings
@@ -45,6 +46,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     roles: dict[str, RoleSettings] = {}
     jwt: JwtSettings | None = None
     operations_log: LogHeadSettings = LogHeadSettings()
+    quotas: QuotaSettings = QuotaSettings()
 
     def __post_init__(self) -> None:
         roles_of(self.roles)
@@ -67,6 +69,7 @@ SECTIONS: dict[str, type[Struct]] = {
     "devices": DeviceRights,
     "jwt": JwtSettings,
     "operations_log": LogHeadSettings,
+    "quotas": QuotaSettings,
 }
 
 

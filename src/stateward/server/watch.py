@@ -94,12 +94,13 @@ class Watch:
         answers = {str(status): self._answers[status] for status in REFUSED}
         return Refusals(moment(self._since), answers, ended, new, tuple(self._latest))
 
-    def metrics(self, log_heads: Mapping[str, int]) -> str:
-        """Return the numbers as Prometheus reads them, with those of the heads of the logs."""
+    def metrics(self, log_heads: Mapping[str, int], quotas: Mapping[str, int]) -> str:
+        """Return the numbers as Prometheus reads them, with those of log heads and of quotas."""
         answers = {status: self._answers[status] for status in sorted({*REFUSED, *self._answers})}
         counters: list[tuple[str, str, str, Mapping[Any, int]]] = [
             ("answers", "Answers of the service, by status", "status", answers),
             ("log_heads", "Heads of operations logs, by what became of them", "outcome", log_heads),
+            ("quotas", "Quotas of stored bytes: writes refused, times exceeded", "event", quotas),
         ]
         lines: list[str] = []
         name = "stateward_service_keys_total"
