@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, MutableMapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -206,7 +206,7 @@ class Service:
     async def ask(
         self, key: str | None, method: str, path: str, body: Any = None, **more: str
     ) -> Answered:
-        sent: list[dict[str, Any]] = []
+        sent: list[MutableMapping[str, Any]] = []
         arriving = [b"" if body is None else json.dumps(body).encode()]
         headers = [(b"host", b"127.0.0.1"), (b"accept", b"application/json, text/event-stream")]
         headers.append((b"content-length", str(len(arriving[0])).encode()))
@@ -224,7 +224,7 @@ class Service:
             await streams.wait()
             return {"type": "http.disconnect"}
 
-        async def send(message: dict[str, Any]) -> None:
+        async def send(message: MutableMapping[str, Any]) -> None:
             sent.append(message)
             if any(
                 value.startswith(b"text/event-stream") for _, value in message.get("headers", ())
@@ -345,7 +345,7 @@ def test_tools_answer_each_principal_as_the_table_says(name: str) -> None:
         for tool in TOOLS:
             needed = SERVICE["POST", "/mcp/write" if tool.changes else "/mcp"]
             is_let_in = principal.may(needed.right, needed.least, True)
-            is_permitted = is_let_in and principal.may(*tool.needs, tool.one_users)
+            is_permitted = is_let_in and principal.may(tool.needs[0], tool.needs[1], tool.one_users)
             of_it = {}
             for whose in ("absent", "others", "own"):
                 answered = await service.call_tool(name, tool.name, tool.changes, whose)

@@ -83,7 +83,7 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True):
 
     @property
     def permitted(self) -> Asker:
-        """Who asks with it, as long as it is in force."""
+        """Return the asker of a key that is in force."""
         namespaces = None if self.namespaces is None else frozenset(self.namespaces)
         only = () if self.only is None else (self.only,)
         rate = rate_of(self.rate, self.burst)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.json import encode as encode_json
 from msgspec.structs import replace
@@ -45,7 +45,6 @@ from stateward.server.rights_table import (
     TOOLS,
     WRITING_TOOLS,
     RoleSettings,
-    Row,
     roles_of,
 )
 from stateward.server.route import RestCall, RestRoute, RouteTable
@@ -63,13 +62,6 @@ TRACEPARENT = b"traceparent"  # of W3C Trace Context
 CORRELATION = b"stateward-correlation"  # by which the log knows the request
 MCP = {TOOLS: False, WRITING_TOOLS: True}  # whether its tools may change something
 PRIVATE = {"cache-control": "no-store"}  # for whoever stands between
-
-
-class ServiceRoute(NamedTuple):
-    """Which right a request needs, and who answers it."""
-
-    needs: Row
-    answer: Callable[[ServiceCall], Awaitable[Reply]]
 
 
 class Application:
@@ -119,14 +111,13 @@ class Application:
         self.failure: Exception | None = None  # what kept the store from being opened
         self.rest = RouteTable(ROUTES)
         calls = StoreCalls(store, self._world, self._door.rates, largest_body, self._stopping)
-        answers = {
+        self.routes: dict[tuple[str, str], Callable[[ServiceCall], Awaitable[Reply]]] = {
             ("POST", EXECUTE): calls.execute,
             ("POST", WAIT): calls.wait,
             ("GET", METRICS): self._metrics,
             ("GET", REFUSALS): self._refusals,
             ("GET", STORE): calls.describe,
         }
-        self.routes = {at: ServiceRoute(SERVICE[at], each) for at, each in answers.items()}
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -245,8 +236,8 @@ class Application:
             tag = headers.get(b"if-none-match", b"").decode("latin-1")
             return dashboard(scope["method"], path.removeprefix("/ui"), tag)
         asker = await self._door.asker(scope, headers)
-        route = self.routes.get((scope["method"], path))
-        if route is None:
+        answer = self.routes.get((scope["method"], path))
+        if answer is None:
             match = self.rest.find(scope["method"], segments(scope))
             if match is not None:
                 return await self._rest(asker, *match, scope, receive)
@@ -254,7 +245,8 @@ class Application:
             if methods:
                 raise Refusal(405, f"use {' or '.join(sorted(methods))}", allow=", ".join(methods))
             raise Refusal(404, "the service has no such path")
-        asker.require_right(route.needs.right, route.needs.least)
+        needs = SERVICE[scope["method"], path]
+        asker.require_right(needs.right, needs.least)
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
         data = b""
         if scope["method"] == "POST":
@@ -265,8 +257,8 @@ class Application:
             if asker.user is not None:
                 largest = min(largest, LARGEST_OF_USERS)
             data = await self._body(asker, headers, receive, largest)
-        acting = asker.acting(route.needs.least)
-        return await route.answer(ServiceCall(acting, Body(data, kind), lambda: hung_up(receive)))
+        acting = asker.acting(needs.least)
+        return await answer(ServiceCall(acting, Body(data, kind), lambda: hung_up(receive)))
 
     async def _body(
         self, asker: Asker, headers: Mapping[bytes, bytes], receive: Receive, largest: int
