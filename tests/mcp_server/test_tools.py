@@ -15,11 +15,10 @@ import stateward
 from mcp_server.conftest import INJECTION, SECRET, Seeded, in_process, said, seed, use_every_tool
 from stateward import sync
 from stateward.errors import NotPermitted
-from stateward.mcp.reads import READS
 from stateward.mcp.server import INSTRUCTIONS, TOOLS
 from stateward.mcp.size import MOST, cut
 from stateward.mcp.tool import McpTool, ToolCall, ToolCaller
-from stateward.mcp.writes import WRITES
+from stateward.mcp.tools import READS, WRITES
 from stateward.server.asker import Asker
 
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: str(tool.name))

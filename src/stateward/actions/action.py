@@ -18,6 +18,7 @@ from stateward.actions.page import Page
 from stateward.errors import InvalidInput
 from stateward.owner import Whose
 from stateward.store import Store
+from stateward.wire import JSON
 
 UNLOGGED_LIST = "a list says what there is, and how it stands"
 RIGHT = re.compile(r"[a-z]+\.[a-z_]+")
@@ -78,6 +79,8 @@ class Rest(NamedTuple):
     body: str = ""  # the name of the body's type in the OpenAPI document
     status: int = 0  # 201: 200 instead if nothing was changed; 0: 200, or 204 without a result
     writes: tuple[str, ...] = ()  # kinds that a key of one user may write by it
+    gives: str = JSON  # else the result is one of those that the handler yields
+    etag: bool = False  # the answer has the ETag of the result's `cursor`
 
 
 class Cli(NamedTuple):
@@ -98,6 +101,7 @@ class Mcp(NamedTuple):
     description: str
     defaults: Mapping[str, Any] = {}  # of arguments, where a model's differ
     required: tuple[str, ...] = ()  # arguments that a model has to give
+    without: tuple[str, ...] = ()  # arguments that a model cannot give
 
 
 class Action(NamedTuple):
@@ -181,11 +185,12 @@ class Actions:
         arguments: type[Struct],
         item: Any,
         cursor: Callable[[Any], str],
+        verb: str = "list",
         **options: Unpack[ActionOptions],
     ) -> Callable[[HandlerT], HandlerT]:
         """Make a row of the handler below, which returns an iterator: pages of what there is."""
         about: ActionOptions = {"about": "", "unlogged": UNLOGGED_LIST}
-        return self._read("list", arguments, Page[item], {**about, **options}, cursor)
+        return self._read(verb, arguments, Page[item], {**about, **options}, cursor)
 
     def read(
         self, verb: str, arguments: type[Struct], result: Any, **options: Unpack[ActionOptions]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from stateward.actions.action import Action, ActionCall, Missing
 from stateward.actions.action_log import ActionLog, outcome_of
 from stateward.actions.arguments import check
-from stateward.actions.page import page_of
+from stateward.actions.page import Page, page_of
 from stateward.errors import InvalidInput, NotPermitted
 
 
@@ -69,7 +69,7 @@ async def _done(action: Action, call: ActionCall) -> Any:
         if await action.look_up(call) is None:
             raise Missing(action.noun, action.target(call)) from error
         raise
-    if action.cursor is not None:
+    if action.cursor is not None and not isinstance(value, Page):
         return await page_of(value, call.arguments.limit, action.cursor)
     if value is None and action.result is not None:  # what is to be read is not there
         raise Missing(action.noun, action.target(call))

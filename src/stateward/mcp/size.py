@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -51,20 +51,6 @@ def page_of(
         shortened += shown is not item
     following = cursor(shown_items[-1]) if more and shown_items else None
     return ToolPage(shown_items[::-1] if back else shown_items, following, shortened)
-
-
-async def listed_page(
-    listing: AsyncIterator[T], limit: int, cursor: Callable[[T], str]
-) -> ToolPage[T]:
-    """Return the first page of a listing; a page of `limit` items may be followed by others."""
-    items: list[T] = []
-    async for item in listing:
-        items.append(item)
-        if len(items) == limit:
-            break
-    if isinstance(listing, AsyncGenerator):
-        await listing.aclose()
-    return page_of(items, limit, cursor, more=len(items) == limit)
 
 
 def short(item: T, room: int) -> T:
