@@ -15,8 +15,8 @@ import pytest
 import stateward
 from stateward import EffectUnknown, Permanent, cli
 from stateward.actions.action import Action
-from stateward.mcp.tools import TOOLS
 from stateward.mcp.tool import WRITTEN, ToolCall, ToolCaller
+from stateward.mcp.tools import TOOLS
 from stateward.records import LoggedOperation
 from stateward.server.asker import Asker
 from stateward.server.service import app

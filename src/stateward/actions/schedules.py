@@ -166,7 +166,6 @@ async def _resume(call: ActionCall) -> ScheduleInfo:
     OneSchedule,
     None,
     makes_room=True,
-    look_up=None,
     rest=Rest("DELETE /v1/schedules/{schedule}"),
     cli=Cli(
         """\
@@ -175,7 +174,7 @@ Nothing is started by it any more. What it has started already goes on.
 examples:
   stateward schedule delete sqlite:///agents.db nightly --dry-run
   stateward schedule delete sqlite:///agents.db nightly --yes""",
-        "Delete the schedule {schedule!r}",
+        "Delete the schedule {schedule!r}, which is {status}",
         "deleted",
     ),
 )

@@ -82,7 +82,7 @@ def read(words: list[str]) -> tuple[str, argparse.Namespace]:
 
 def _refuse_alone(parser: Parser, noun: str, words: list[str]) -> NoReturn:
     """A noun says nothing without what is to be done."""
-    verbs = [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{noun} ")]
+    verbs = [name.partition(" ")[2] for name in COMMANDS.after(noun)]
     if not words or words[0] in ("-h", "--help"):
         parser.read(["--help"])
     guess = did_you_mean(words[0], verbs) if "://" not in words[0] else ""
@@ -103,7 +103,7 @@ def overview() -> Parser:
 
 def command_parser(name: str) -> Parser:
     summary, work = COMMANDS[name], command(name)
-    parts = {part: text for part, text in COMMANDS.items() if part.startswith(f"{name} ")}
+    parts = COMMANDS.after(name)
     more = f"\n\nsubcommands, each with its own --help:\n{listed(parts)}" if parts else ""
     parser = Parser(
         prog=f"stateward {name}",

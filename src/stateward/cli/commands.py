@@ -112,5 +112,10 @@ class Commands(Mapping[str, str]):
     def __len__(self) -> int:
         return len(list(iter(self)))
 
+    def after(self, word: str) -> dict[str, str]:
+        """Return the commands of two words that begin with this one; imports no other noun."""
+        names = [*OWN, *(row.name for row in rows_of(word))]
+        return {name: self[name] for name in sorted(names) if name.startswith(f"{word} ")}
+
 
 COMMANDS = Commands()
