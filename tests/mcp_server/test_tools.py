@@ -301,9 +301,8 @@ async def test_a_change_is_in_the_operations_log_with_who_did_it(seeded: Seeded)
     assert [entry.what for entry in done] == ["document patch", "document undo", "question answer"]
     assert {entry.who for entry in entries} == {"tester"}
     intended = [entry for entry in entries if entry.outcome == "intended"]
-    assert intended[0].detail["tool"] == "patch_document"
     assert intended[0].detail["name"] == "prefs"
-    assert intended[0].detail["client"]
+    assert intended[0].detail["interface"].startswith("mcp: "), "and how the client calls itself"
     assert SECRET not in str(entries), "no values"
 
 

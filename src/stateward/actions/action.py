@@ -167,11 +167,15 @@ class Actions:
         *,
         kind: str | None = None,
         before: tuple[str, ...] = ("status",),
+        role: str = "operator",
+        for_one_user: bool = False,
     ) -> None:
         self._noun = noun
         self._kind = kind or noun
         self._look_up = look_up
         self._before = before
+        self._role = role  # the least that may change something
+        self._for_one_user = for_one_user
         self._rows: dict[str, Action] = {}
 
     def __iter__(self) -> Iterator[Action]:
@@ -213,9 +217,9 @@ class Actions:
     def change(
         self, verb: str, arguments: type[Struct], result: Any, **options: Unpack[ActionOptions]
     ) -> Callable[[HandlerT], HandlerT]:
-        """Make a row of the handler below. By default operators alone have its right."""
+        """Make a row of the handler below, which changes something."""
         log = None if options.get("unlogged") else f"{self._noun} {verb}"
-        usual: ActionOptions = {"log": log, "role": "operator", "right": f"{self._noun}s.{verb}"}
+        usual: ActionOptions = {"log": log, "role": self._role, "right": f"{self._noun}s.{verb}"}
         usual |= {"look_up": self._look_up, "before": self._before}
         return self._row(verb, arguments, result, {**usual, **options}, False, None)
 
@@ -229,6 +233,7 @@ class Actions:
         cursor: Callable[[Any], str] | None,
     ) -> Callable[[HandlerT], HandlerT]:
         usual: ActionOptions = {"kind": self._kind, "about": self._noun}
+        usual["for_one_user"] = self._for_one_user
         about: dict[str, Any] = {**usual, **options, "reads": reads, "cursor": cursor}
 
         def added(handler: HandlerT) -> HandlerT:

@@ -16,7 +16,7 @@ from stateward.records import EntityChange, WorkflowInfo
 from stateward.state.change_feed import chosen_kinds, cursors_of
 from stateward.wire import EVENTS
 
-CONTEXT = Actions("context", kind=THREAD)
+CONTEXT = Actions("context", kind=THREAD, for_one_user=True)
 
 
 class ShowContext(Arguments, frozen=True):
@@ -39,14 +39,7 @@ class ContextShown(Struct, frozen=True):
     workflows: list[WorkflowInfo]
 
 
-@CONTEXT.read(
-    "show",
-    ShowContext,
-    ContextShown,
-    about="thread",
-    for_one_user=True,
-    rest=Rest("GET /v1/context"),
-)
+@CONTEXT.read("show", ShowContext, ContextShown, about="thread", rest=Rest("GET /v1/context"))
 async def _show(call: ActionCall) -> ContextShown:
     """Get a window, the user's documents and unfinished work in one read."""
     asked: ShowContext = call.arguments
@@ -81,7 +74,6 @@ class Feed(Arguments, frozen=True):
     right="changes.read",
     about="",
     unlogged="it says that something changed, and not what",
-    for_one_user=True,
     rest=Rest("GET /v1/changes", gives=EVENTS),
 )
 async def _changes(call: ActionCall) -> AsyncGenerator[EntityChange, None]:

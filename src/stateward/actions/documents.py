@@ -185,8 +185,8 @@ async def _undo(call: ActionCall) -> NamedDocument:
     return named_document(asked.name, await document_of(call).undo(to=asked.to, at=asked.at))
 
 
-class Verb(NamedTuple):
-    """What is done with documents; `{}` stands for whose they are."""
+class DocumentVerb(NamedTuple):
+    """An action on documents; `{}` stands for whose they are."""
 
     name: str
     handler: Handler
@@ -200,7 +200,7 @@ class Verb(NamedTuple):
     logs: tuple[str, ...] = ("name",)
 
 
-LIST = Verb(
+LIST = DocumentVerb(
     *("list", _list, "List {} by name", "GET "),
     (PREFIX, LIMIT, AFTER),
     "Which documents, by name.",
@@ -213,7 +213,7 @@ LIST = Verb(
     logs=(),
 )
 READS = (
-    Verb(
+    DocumentVerb(
         *("show", _read, "Get one of {}, now or at an earlier time", "GET "),
         (
             NAME,
@@ -231,11 +231,11 @@ READS = (
             "time.",
         ),
     ),
-    Verb(
+    DocumentVerb(
         *("history", _history, "List the versions of one of {}", "GET /history"),
         *((NAME, LIMIT), "How many versions, the newest first.", Page[PastVersion]),
     ),
-    Verb(
+    DocumentVerb(
         *("diff", _diff, "Compare two versions of one of {}", "GET /diff"),
         (NAME, ("old", Version), ("new", Version | None, None)),
         "From the version `old` to the version `new`; without that, to what it is now.",
@@ -243,10 +243,10 @@ READS = (
     ),
 )
 CHANGES = (
-    Verb(
+    DocumentVerb(
         *("put", _put, "Replace or create one of {}", "PUT "), (NAME, ("value", Fields), *EXPECTED)
     ),
-    Verb(
+    DocumentVerb(
         *("patch", _patch, "Apply a JSON merge patch to one of {}", "PATCH "),
         (
             NAME,
@@ -267,14 +267,14 @@ CHANGES = (
             without=("if_stamp", "any_version"),
         ),
     ),
-    Verb(
+    DocumentVerb(
         *("delete", _delete, "Remove one of {}", "DELETE "),
         (NAME, ("forget", bool, False), *EXPECTED),
         "With `forget` its history goes too.",
         None,
         logs=("name", "forget"),
     ),
-    Verb(
+    DocumentVerb(
         *("undo", _undo, "Restore an earlier version of one of {}", "POST /undo"),
         (
             NAME,
@@ -301,7 +301,7 @@ CHANGES = (
 
 def _rows(noun: str, kind: str, under: str, what: str) -> Actions:
     """Return the rows for the documents of one kind of entity, below the path `under`."""
-    rows, is_users = Actions(noun, kind=kind, before=()), kind == USER
+    rows, is_users = Actions(noun, kind=kind, before=(), role="agent"), kind == USER
     whose: tuple[Any, ...] = (("user", Owner),) if is_users else (("shared", Id),)
     owner = () if is_users else (("user", User, None),)
 
@@ -315,7 +315,7 @@ def _rows(noun: str, kind: str, under: str, what: str) -> Actions:
             kw_only=True,
         )
 
-    def added(verb: Verb, make: Callable[..., Any], **options: Any) -> None:
+    def added(verb: DocumentVerb, make: Callable[..., Any], **options: Any) -> None:
         handler: Any = partial(verb.handler)
         handler.__doc__ = verb.purpose.format(what)
         method, _, path = verb.asked.partition(" ")
@@ -337,7 +337,7 @@ def _rows(noun: str, kind: str, under: str, what: str) -> Actions:
         added(verb, rows.read, for_one_user=True, **read)
     for verb in CHANGES:
         right, log = f"documents.{verb.name}", f"document {verb.name}"
-        added(verb, rows.change, right=right, role="agent", log=log, for_one_user=is_users)
+        added(verb, rows.change, right=right, log=log, for_one_user=is_users)
     return rows
 
 

@@ -16,7 +16,7 @@ def _journal(call: ActionCall) -> Journal:
     return call.store.journal(call.arguments.journal, call.whose)
 
 
-JOURNALS = Actions(JOURNAL)
+JOURNALS = Actions(JOURNAL, role="agent")
 
 
 class OneJournal(Arguments, frozen=True):
@@ -47,12 +47,7 @@ async def _changes(call: ActionCall) -> AsyncGenerator[MessageEvent, None]:
 
 
 @JOURNALS.change(
-    "delete",
-    OneJournal,
-    None,
-    role="agent",
-    makes_room=True,
-    rest=Rest("DELETE /v1/journals/{journal}"),
+    "delete", OneJournal, None, makes_room=True, rest=Rest("DELETE /v1/journals/{journal}")
 )
 async def _delete(call: ActionCall) -> None:
     """Remove a journal."""

@@ -64,15 +64,11 @@ class KnewQuery(Arguments, frozen=True, kw_only=True):
     against: Literal["before", "now"] | None = None
 
 
-KNOWLEDGE = Actions(THREAD)
+KNOWLEDGE = Actions(THREAD, for_one_user=True)
 
 
 @KNOWLEDGE.read(
-    "knew",
-    KnewQuery,
-    KnowledgeShown,
-    for_one_user=True,
-    rest=Rest("GET /v1/threads/{thread}/knew/{version}"),
+    "knew", KnewQuery, KnowledgeShown, rest=Rest("GET /v1/threads/{thread}/knew/{version}")
 )
 async def _knew(call: ActionCall) -> KnowledgeShown:
     """Get what the agent was given when it wrote the turn of a message."""

@@ -50,7 +50,7 @@ async def find_thread(call: ActionCall) -> ThreadInfo | None:
     return thread_info(Found(handle.entity, fetched.head, fetched.documents))
 
 
-THREADS = Actions(THREAD, find_thread, before=())
+THREADS = Actions(THREAD, find_thread, before=(), role="agent", for_one_user=True)
 
 
 class OneThread(Arguments, frozen=True):
@@ -75,7 +75,6 @@ class ListThreads(Arguments, frozen=True):
     ListThreads,
     ThreadInfo,
     lambda info: info.cursor,
-    for_one_user=True,
     rest=Rest("GET /v1/threads"),
     mcp=Mcp(
         "list_conversations",
@@ -104,9 +103,7 @@ async def _list(call: ActionCall) -> AsyncIterator[ThreadInfo]:
     "delete",
     OneThread,
     None,
-    role="agent",
     before=("messages",),
-    for_one_user=True,
     makes_room=True,
     rest=Rest("DELETE /v1/threads/{thread}", writes=(THREAD, EFFECT)),
     cli=Cli(
@@ -143,9 +140,7 @@ class ForkAnswer(Struct, frozen=True):
     "fork",
     ForkThread,
     ForkAnswer,
-    role="agent",
     logs=("to", "at"),
-    for_one_user=True,
     rest=Rest("POST /v1/threads/{thread}/fork", "ForkBody", 201, (THREAD, FORK)),
 )
 async def _fork(call: ActionCall) -> ForkAnswer:
@@ -165,8 +160,6 @@ class DescribeThread(OneThread, frozen=True, kw_only=True):
     "describe",
     DescribeThread,
     None,
-    role="agent",
-    for_one_user=True,
     rest=Rest("POST /v1/threads/{thread}/describe", "DescribeBody", writes=(THREAD,)),
 )
 async def _describe(call: ActionCall) -> None:
@@ -178,8 +171,6 @@ async def _describe(call: ActionCall) -> None:
     "archive",
     OneThread,
     None,
-    role="agent",
-    for_one_user=True,
     rest=Rest("POST /v1/threads/{thread}/archive", writes=(THREAD, EFFECT)),
 )
 async def _archive(call: ActionCall) -> None:
@@ -191,8 +182,6 @@ async def _archive(call: ActionCall) -> None:
     "unarchive",
     OneThread,
     None,
-    role="agent",
-    for_one_user=True,
     rest=Rest("POST /v1/threads/{thread}/unarchive", writes=(THREAD, EFFECT)),
 )
 async def _unarchive(call: ActionCall) -> None:
@@ -212,7 +201,6 @@ class BranchesOfThread(OneThread, frozen=True, kw_only=True):
     Branch,
     lambda branch: branch.id,
     "branches",
-    for_one_user=True,
     rest=Rest("GET /v1/threads/{thread}/branches"),
 )
 async def _branches(call: ActionCall) -> AsyncIterator[Branch]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from stateward.actions.action import ActionCall, Actions, Rest
 from stateward.actions.arguments import WORDS, After, InHeader, Limit
 from stateward.actions.page import Page, before_number
-from stateward.actions.threads import OneThread, find_thread, thread_of
+from stateward.actions.threads import OneThread, thread_of
 from stateward.errors import InvalidInput
 from stateward.kinds import THREAD
 from stateward.ops import Found, Log
@@ -35,7 +35,7 @@ MOST_SEARCHED = 200  # messages: a twentieth of a second for a hundred
 Count = Annotated[int, Meta(ge=1, le=1_000_000)]
 LastEvent = Annotated[str | None, WORDS, InHeader("Last-Event-ID")]
 
-TRANSCRIPTS = Actions(THREAD, find_thread)
+TRANSCRIPTS = Actions(THREAD, for_one_user=True)
 
 
 # --- windows ----------------------------------------------------------------------------
@@ -96,11 +96,7 @@ def window_of(id: str, window: Window) -> ThreadWindow:
 
 
 @TRANSCRIPTS.read(
-    "show",
-    ShowThread,
-    ThreadWindow,
-    for_one_user=True,
-    rest=Rest("GET /v1/threads/{thread}", etag=True),
+    "show", ShowThread, ThreadWindow, rest=Rest("GET /v1/threads/{thread}", etag=True)
 )
 async def _show(call: ActionCall) -> ThreadWindow | None:
     """Get a window of a conversation."""
@@ -194,7 +190,6 @@ class TranscriptMessage(Struct, frozen=True):
     "messages",
     MessagesOfThread,
     Page[TranscriptMessage],
-    for_one_user=True,
     rest=Rest("GET /v1/threads/{thread}/messages"),
 )
 async def _messages(call: ActionCall) -> Page[TranscriptMessage] | None:
@@ -265,7 +260,6 @@ class MessageEvent(Struct, frozen=True):
     "changes",
     ChangesOfThread,
     MessageEvent,
-    for_one_user=True,
     rest=Rest("GET /v1/threads/{thread}/changes", gives=EVENTS),
 )
 async def _changes(call: ActionCall) -> AsyncGenerator[MessageEvent, None]:
@@ -288,8 +282,8 @@ async def changes_of(of: Thread | Journal, asked: Any) -> AsyncGenerator[Message
 
 async def _events(changes: AsyncGenerator[Change, None]) -> AsyncGenerator[MessageEvent, None]:
     try:
-        async for it in changes:
-            yield MessageEvent(it.message, it.version, str(it.cursor), it.at, it.key)
+        async for new in changes:
+            yield MessageEvent(new.message, new.version, str(new.cursor), new.at, new.key)
     finally:
         await changes.aclose()
 

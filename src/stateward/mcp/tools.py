@@ -8,7 +8,7 @@ from stateward.mcp.action_tools import tools_of
 from stateward.mcp.conversation_reads import CONVERSATIONS, FIND
 from stateward.mcp.health import HEALTH
 
-ROWS = (*CONVERSATIONS, *ACTIONS)
+ROWS = (*ACTIONS, *CONVERSATIONS)
 READS = (FIND, *tools_of(ROWS, reads=True), HEALTH)
 WRITES = tools_of(ROWS, reads=False)
 TOOLS = (*READS, *WRITES)
