@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import FieldInfo
 
-from stateward.actions.action import Action, ActionCall, whole
+from stateward.actions.action import Action, ActionCall, ChangeMade, whole
 from stateward.actions.action_log import ActionLog
 from stateward.actions.arguments import about
 from stateward.actions.carry_out import carry_out
@@ -54,7 +54,7 @@ def tools_of(actions: Iterable[Action], *, reads: bool) -> list[McpTool]:
 
 def _tool(row: Action) -> McpTool:
     assert row.mcp is not None
-    output = row.result
+    output = ChangeMade if row.result is None else row.result
     if row.cursor is not None:
         (item,) = get_args(row.result)
         output = cast(Any, ToolPage)[item]
@@ -87,7 +87,7 @@ async def _answered(row: Action, call: ToolCall) -> Any:
     asked = ActionCall(model, call.store, row.arguments(**values))
     value = await carry_out(row, asked, ActionLog(log, interface, reads=caller.logs_reads))
     if row.cursor is None:
-        return short(value, MOST)
+        return ChangeMade(True) if value is None else short(value, MOST)
     limit = asked.arguments.limit
     return page_of(value.items, limit, row.cursor, more=value.next is not None)
 
