@@ -29,6 +29,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "thread describe": {"thread": "t", "title": "secret", "labels": {"secret": "secret"}},
     "thread archive": {"thread": "t"},
     "thread unarchive": {"thread": "t"},
+    "thread pin": {"thread": "t"},
     "thread branches": {"thread": "t"},
     "thread show": {"thread": "t"},
     "thread messages": {"thread": "t"},

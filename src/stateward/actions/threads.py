@@ -189,6 +189,23 @@ async def _unarchive(call: ActionCall) -> None:
     await thread_of(call).unarchive()
 
 
+@THREADS.change(
+    "pin",
+    OneThread,
+    None,
+    rest=Rest("POST /v1/threads/{thread}/pin", writes=(THREAD, EFFECT)),
+    cli=Cli(
+        "examples:\n  stateward thread pin sqlite:///agents.db s-abc123 --yes",
+        "Pin the thread {thread!r}",
+        "pinned",
+    ),
+    mcp=Mcp("pin_conversation", "Keep a conversation for ever, whatever its retention."),
+)
+async def _pin(call: ActionCall) -> None:
+    """Pin a conversation: keep it, whatever its retention."""
+    await thread_of(call).pin()
+
+
 class BranchesOfThread(OneThread, frozen=True, kw_only=True):
     """Some of the branches, by id."""
 
