@@ -19,7 +19,7 @@ import pytest
 import stateward
 from stateward import EffectUnknown, Permanent
 from stateward.actions.rights import BUILT_IN, OWN, ROLES, SCOPE_OF, Only
-from stateward.mcp.server import TOOLS
+from stateward.mcp.tools import TOOLS
 from stateward.server.asker import Asker, DeviceRights, with_role
 from stateward.server.keys import new_key
 from stateward.server.rest_routes import ROUTES

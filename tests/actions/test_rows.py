@@ -14,7 +14,7 @@ from stateward.actions.arguments import Id, Many
 from stateward.actions.rights import BUILT_IN, ROLE_OF, ROLES, least_roles
 from stateward.actions.table import ACTIONS
 from stateward.errors import InvalidInput
-from stateward.mcp.server import TOOLS
+from stateward.mcp.tools import TOOLS
 from stateward.server.rest_routes import ROUTES
 from stateward.server.rights_table import LEAST, rows
 from stateward.server.route import Routes

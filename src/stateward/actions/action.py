@@ -18,6 +18,7 @@ from stateward.actions.rights import RIGHT, ROLES, Only
 from stateward.errors import InvalidInput
 from stateward.owner import Whose
 from stateward.store import Store
+from stateward.wire import JSON
 
 UNLOGGED_LIST = "a list says what there is, and how it stands"
 
@@ -80,6 +81,8 @@ class Rest(NamedTuple):
     body: str = ""  # the name of the body's type in the OpenAPI document
     status: int = 0  # 201: 200 instead if nothing was changed; 0: 200, or 204 without a result
     writes: tuple[str, ...] = ()  # kinds that a key of one user may write by it
+    gives: str = JSON  # else the result is one of those that the handler yields
+    etag: bool = False  # the answer has the ETag of the result's `cursor`
 
 
 class Cli(NamedTuple):
@@ -100,6 +103,7 @@ class Mcp(NamedTuple):
     description: str
     defaults: Mapping[str, Any] = {}  # of arguments, where a model's differ
     required: tuple[str, ...] = ()  # arguments that a model has to give
+    without: tuple[str, ...] = ()  # arguments that a model cannot give
 
 
 class Action(NamedTuple):
@@ -167,11 +171,15 @@ class Actions:
         *,
         kind: str | None = None,
         before: tuple[str, ...] = ("status",),
+        role: str = "operator",
+        for_one_user: bool = False,
     ) -> None:
         self._noun = noun
         self._kind = kind or noun
         self._look_up = look_up
         self._before = before
+        self._role = role  # the least that may change something
+        self._for_one_user = for_one_user
         self._rows: dict[str, Action] = {}
 
     def __iter__(self) -> Iterator[Action]:
@@ -185,11 +193,12 @@ class Actions:
         arguments: type[Struct],
         item: Any,
         cursor: Callable[[Any], str],
+        verb: str = "list",
         **options: Unpack[ActionOptions],
     ) -> Callable[[HandlerT], HandlerT]:
         """Make a row of the handler below, which returns an iterator: pages of what there is."""
         about: ActionOptions = {"about": "", "unlogged": UNLOGGED_LIST}
-        return self._read("list", arguments, Page[item], {**about, **options}, cursor)
+        return self._read(verb, arguments, Page[item], {**about, **options}, cursor)
 
     def read(
         self, verb: str, arguments: type[Struct], result: Any, **options: Unpack[ActionOptions]
@@ -212,9 +221,9 @@ class Actions:
     def change(
         self, verb: str, arguments: type[Struct], result: Any, **options: Unpack[ActionOptions]
     ) -> Callable[[HandlerT], HandlerT]:
-        """Make a row of the handler below. By default operators alone have its right."""
+        """Make a row of the handler below, which changes something."""
         log = None if options.get("unlogged") else f"{self._noun} {verb}"
-        usual: ActionOptions = {"log": log, "role": "operator", "right": f"{self._noun}s.{verb}"}
+        usual: ActionOptions = {"log": log, "role": self._role, "right": f"{self._noun}s.{verb}"}
         usual |= {"look_up": self._look_up, "before": self._before}
         return self._row(verb, arguments, result, {**usual, **options}, False, None)
 
@@ -228,6 +237,7 @@ class Actions:
         cursor: Callable[[Any], str] | None,
     ) -> Callable[[HandlerT], HandlerT]:
         usual: ActionOptions = {"kind": self._kind, "about": self._noun, "info": self._look_up}
+        usual["for_one_user"] = self._for_one_user
         about: dict[str, Any] = {**usual, **options, "reads": reads, "cursor": cursor}
         if not about["about"]:
             about["info"] = None

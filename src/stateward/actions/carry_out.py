@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from stateward.actions.action import Action, ActionCall, Missing
 from stateward.actions.action_log import ActionLog, outcome_of
 from stateward.actions.arguments import check
@@ -85,11 +87,12 @@ async def _done(action: Action, call: ActionCall) -> Any:
             raise Missing(action.noun, action.target(call)) from error
         raise
     if action.cursor is not None:
-        page = await page_of(value, call.arguments.limit, action.cursor)
+        if not isinstance(value, Page):
+            value = await page_of(value, call.arguments.limit, action.cursor)
         for only in call.principal.only:
-            items = [item for item in page.items if only.allows(action.noun, item)]
-            page = Page(items, page.next)
-        return page
+            items = [item for item in value.items if only.allows(action.noun, item)]
+            value = replace(value, items=items)
+        return value
     if value is None and action.result is not None:  # what is to be read is not there
         raise Missing(action.noun, action.target(call))
     return value

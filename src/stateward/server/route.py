@@ -16,9 +16,9 @@ from stateward.server.asker import Asker
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
 from stateward.store import Store
+from stateward.wire import EVENTS as EVENTS
 from stateward.wire import JSON
 
-EVENTS = "text/event-stream"
 MERGE_PATCH = "application/merge-patch+json"
 VERBS = {"GET": "read", "DELETE": "delete"}  # of rights
 MATCH, NONE_MATCH, KEY = "If-Match", "If-None-Match", "Idempotency-Key"
@@ -36,6 +36,7 @@ class RestCall(NamedTuple):
     body: Any
     headers: dict[str, str]  # those that its route takes, in lower case
     asked: str  # the query as it was sent
+    log: Any = None  # of actions: an `ActionLog`
 
 
 Answer = Callable[[RestCall], Awaitable[Reply]]
