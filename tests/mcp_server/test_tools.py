@@ -298,11 +298,16 @@ async def test_a_change_is_in_the_operations_log_with_who_did_it(seeded: Seeded)
         entries = list(store.operations.entries())
         assert store.operations.verify().ok
     done = [entry for entry in entries if entry.outcome == "done"]
-    assert [entry.what for entry in done] == ["document patch", "document undo", "question answer"]
+    assert [entry.what for entry in done] == [
+        "thread pin",
+        "document patch",
+        "document undo",
+        "question answer",
+    ]
     assert {entry.who for entry in entries} == {"tester"}
     intended = [entry for entry in entries if entry.outcome == "intended"]
-    assert intended[0].detail["name"] == "prefs"
-    assert intended[0].detail["interface"].startswith("mcp: "), "and how the client calls itself"
+    assert intended[1].detail["name"] == "prefs"
+    assert intended[1].detail["interface"].startswith("mcp: "), "and how the client calls itself"
     assert SECRET not in str(entries), "no values"
 
 

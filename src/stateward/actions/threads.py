@@ -33,6 +33,7 @@ class PositionBound(NamedTuple):
 
 
 Position = Annotated[str | int | None, PositionBound(Text(0, CURSOR_BYTES))]
+ThreadId = Annotated[Id, "The id of the conversation (thread), e.g. s-abc123."]
 Labels = Annotated[dict[str, str | None], Many(MOST_LABELS)]
 
 
@@ -56,7 +57,7 @@ THREADS = Actions(THREAD, find_thread, before=(), role="agent", for_one_user=Tru
 class OneThread(Arguments, frozen=True):
     """Which conversation."""
 
-    thread: Id
+    thread: ThreadId
     user: User = None
 
 
@@ -187,6 +188,23 @@ async def _archive(call: ActionCall) -> None:
 async def _unarchive(call: ActionCall) -> None:
     """Unarchive a conversation: show it in lists again."""
     await thread_of(call).unarchive()
+
+
+@THREADS.change(
+    "pin",
+    OneThread,
+    None,
+    rest=Rest("POST /v1/threads/{thread}/pin", writes=(THREAD, EFFECT)),
+    cli=Cli(
+        "examples:\n  stateward thread pin sqlite:///agents.db s-abc123 --yes",
+        "Pin the thread {thread!r}",
+        "pinned",
+    ),
+    mcp=Mcp("pin_conversation", "Keep a conversation for ever, whatever its retention."),
+)
+async def _pin(call: ActionCall) -> None:
+    """Pin a conversation: keep it, whatever its retention."""
+    await thread_of(call).pin()
 
 
 class BranchesOfThread(OneThread, frozen=True, kw_only=True):

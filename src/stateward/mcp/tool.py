@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from stateward.actions.action import Action
-from stateward.kinds import QUESTION, USER, WORKFLOW
+from stateward.kinds import EFFECT, QUESTION, THREAD, USER, WORKFLOW
 from stateward.server.asker import Asker
 from stateward.server.rest import store_for
 from stateward.store import Store
 
-WRITTEN = (USER, QUESTION, WORKFLOW)  # the kinds that tools write
+WRITTEN = (USER, QUESTION, WORKFLOW, THREAD, EFFECT)  # the kinds that tools write
 
 
 class ToolCaller(NamedTuple):
