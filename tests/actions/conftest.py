@@ -30,6 +30,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "thread archive": {"thread": "t"},
     "thread unarchive": {"thread": "t"},
     "thread pin": {"thread": "t"},
+    "thread unpin": {"thread": "t"},
     "thread branches": {"thread": "t"},
     "thread show": {"thread": "t"},
     "thread messages": {"thread": "t"},

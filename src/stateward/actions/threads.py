@@ -207,6 +207,23 @@ async def _pin(call: ActionCall) -> None:
     await thread_of(call).pin()
 
 
+@THREADS.change(
+    "unpin",
+    OneThread,
+    None,
+    rest=Rest("POST /v1/threads/{thread}/unpin", writes=(THREAD, EFFECT)),
+    cli=Cli(
+        "examples:\n  stateward thread unpin sqlite:///agents.db s-abc123 --yes",
+        "Unpin the thread {thread!r}",
+        "unpinned",
+    ),
+    mcp=Mcp("unpin_conversation", "Let the retention of a conversation count again."),
+)
+async def _unpin(call: ActionCall) -> None:
+    """Unpin a conversation: its retention counts again, from now."""
+    await thread_of(call).unpin()
+
+
 class BranchesOfThread(OneThread, frozen=True, kw_only=True):
     """Some of the branches, by id."""
 
