@@ -209,7 +209,7 @@ LONG_FUNCTIONS: set[str] = set()
 # Hand-written lines per package; "base" are the files at the root. Only a commit whose message
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
-    "actions": 3_140,
+    "actions": 3_160,
     "audit": 19_200,
     "base": 4_106,
     "benchmark": 702,

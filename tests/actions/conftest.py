@@ -14,7 +14,7 @@ import pytest
 
 import stateward
 from stateward import EffectUnknown, Permanent, cli
-from stateward.actions.action import Action
+from stateward.actions.action import Action, Missing
 from stateward.mcp.tool import WRITTEN, ToolCall, ToolCaller
 from stateward.mcp.tools import TOOLS
 from stateward.records import LoggedOperation
@@ -30,6 +30,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "thread archive": {"thread": "t"},
     "thread unarchive": {"thread": "t"},
     "thread pin": {"thread": "t"},
+    "thread unpin": {"thread": "t"},
     "thread branches": {"thread": "t"},
     "thread show": {"thread": "t"},
     "thread messages": {"thread": "t"},
@@ -178,9 +179,13 @@ class Interfaces:
         async with store:
             return await _answered(application, method, f"{path}?{query}", body, headers)
 
-    def by_mcp(self, row: Action, given: dict[str, Any]) -> None:
-        """Call the tool."""
-        asyncio.run(self._by_mcp(row, given))
+    def by_mcp(self, row: Action, given: dict[str, Any]) -> int:
+        """Call the tool; returns the status that REST has."""
+        try:
+            asyncio.run(self._by_mcp(row, given))
+        except Missing:
+            return 404
+        return 200
 
     async def _by_mcp(self, row: Action, given: dict[str, Any]) -> None:
         tool = next(each for each in TOOLS if each.action is row)

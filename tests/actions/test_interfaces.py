@@ -89,7 +89,7 @@ def test_what_is_not_there_is_missing_at_every_interface_and_not_logged(
         given = interfaces.arguments(row) | {row.about: absent}
         result = way(interfaces, row, given)
         expected = 204 if row.rest and row.rest.asked.startswith("DELETE") else 404
-        assert result == {"rest": expected, "cli": 2}[name], name
+        assert result == {"rest": expected, "mcp": 404, "cli": 2}[name], name
         if name == "cli":
             assert f"there is no {row.noun} '{absent}'" in capsys.readouterr().err
         assert interfaces.log() == []

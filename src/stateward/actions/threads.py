@@ -33,6 +33,7 @@ class PositionBound(NamedTuple):
 
 
 Position = Annotated[str | int | None, PositionBound(Text(0, CURSOR_BYTES))]
+ThreadId = Annotated[Id, "The id of the conversation (thread), e.g. s-abc123."]
 Labels = Annotated[dict[str, str | None], Many(MOST_LABELS)]
 
 
@@ -56,7 +57,7 @@ THREADS = Actions(THREAD, find_thread, before=(), role="agent", for_one_user=Tru
 class OneThread(Arguments, frozen=True):
     """Which conversation."""
 
-    thread: Id
+    thread: ThreadId
     user: User = None
 
 
@@ -204,6 +205,23 @@ async def _unarchive(call: ActionCall) -> None:
 async def _pin(call: ActionCall) -> None:
     """Pin a conversation: keep it, whatever its retention."""
     await thread_of(call).pin()
+
+
+@THREADS.change(
+    "unpin",
+    OneThread,
+    None,
+    rest=Rest("POST /v1/threads/{thread}/unpin", writes=(THREAD, EFFECT)),
+    cli=Cli(
+        "examples:\n  stateward thread unpin sqlite:///agents.db s-abc123 --yes",
+        "Unpin the thread {thread!r}",
+        "unpinned",
+    ),
+    mcp=Mcp("unpin_conversation", "Let the retention of a conversation count again."),
+)
+async def _unpin(call: ActionCall) -> None:
+    """Unpin a conversation: its retention counts again, from now."""
+    await thread_of(call).unpin()
 
 
 class BranchesOfThread(OneThread, frozen=True, kw_only=True):

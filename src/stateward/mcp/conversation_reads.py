@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from stateward.actions.action import ActionCall, Actions, Mcp, Missing
-from stateward.actions.arguments import ID, After, Arguments, Limit
+from stateward.actions.arguments import After, Arguments, Limit
 from stateward.actions.page import before_number
-from stateward.actions.threads import thread_of
+from stateward.actions.threads import ThreadId, thread_of
 from stateward.kinds import THREAD
 from stateward.mcp.size import page_of
 from stateward.mcp.tool import McpTool, ToolCall
@@ -18,8 +18,6 @@ from stateward.ops import Log
 from stateward.records import ThreadInfo, moment
 from stateward.server.rest_find import EntityFound, find_in
 from stateward.state.feeds import change_of
-
-ThreadId = Annotated[str, ID, "The id of the conversation (thread), e.g. s-abc123."]
 
 
 class Find(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

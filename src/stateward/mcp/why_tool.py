@@ -9,10 +9,11 @@ from msgspec import Meta, Struct
 
 from stateward.actions.action import ActionCall, Mcp
 from stateward.actions.arguments import Arguments
+from stateward.actions.threads import ThreadId
 from stateward.codec import MOST as MOST_NUMBER
 from stateward.errors import InvalidInput
 from stateward.mcp.action_tools import Model
-from stateward.mcp.conversation_reads import CONVERSATIONS, ThreadId, missing_conversation
+from stateward.mcp.conversation_reads import CONVERSATIONS, missing_conversation
 from stateward.mcp.size import MOST, cut, page_of
 from stateward.records import Cursor
 from stateward.why.explanation import explain

@@ -36,6 +36,7 @@ LOOKS = {
     "thread show": ["thread", "show", "URL", "t-1"],
     "thread export": ["thread", "export", "URL", "t-1", "FILE"],
     "thread pin --dry-run": ["thread", "pin", "URL", "t-1", "--dry-run"],
+    "thread unpin --dry-run": ["thread", "unpin", "URL", "t-1", "--dry-run"],
     "thread delete --dry-run": ["thread", "delete", "URL", "t-1", "--dry-run"],
     "user show": ["user", "show", "URL", "u-1"],
     "key list": ["key", "list", "URL"],
