@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 from collections.abc import AsyncIterator, Mapping, MutableMapping
+from types import FrameType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -31,6 +33,7 @@ from stateward.server.rights_table import (
     roles_of,
     rows,
 )
+from stateward.server.route import RouteTable
 from stateward.server.service import Application, app
 from stateward.store import Store
 from stateward.wire import EXECUTE, ExecuteBody, WaitBody
@@ -436,3 +439,32 @@ async def test_a_role_that_is_no_more_is_refused(service: Service) -> None:
     assert answered.status == 403
     assert b"[roles.gone]" in answered.body
     assert "gone" not in BUILT_IN
+
+
+# --- what it costs --------------------------------------------------------------------------
+
+MOST_SHARE = 0.05  # of a request's calls: to find its route, and whether the key has its right
+
+
+@in_a_service
+async def test_finding_a_route_and_its_right_is_a_small_part_of_a_request(service: Service) -> None:
+    body = {"messages": [{"role": "user", "content": "hi"}]}
+    asking = ("POST", "/v1/threads/t-ada/messages", body)
+    assert (await service.ask("agent", *asking)).status == 201  # the key is looked up by now
+    counted = (RouteTable.find.__code__, Asker.require_right.__code__)
+    calls, depth, of_them = 0, 0, 0
+
+    def count(frame: FrameType, event: str, _: Any) -> None:
+        nonlocal calls, depth, of_them
+        starts = event in ("call", "c_call")
+        calls += starts
+        depth += (frame.f_code in counted) * ((event == "call") - (event == "return"))
+        of_them += starts and depth > 0
+
+    sys.setprofile(count)
+    try:
+        answered = await service.ask("agent", *asking)
+    finally:
+        sys.setprofile(None)
+    assert answered.status == 201
+    assert 0 < of_them <= MOST_SHARE * calls, (of_them, calls)

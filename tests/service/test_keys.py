@@ -279,7 +279,7 @@ def test_may_explains_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         "role agent",
     )
     assert run("may", url, agent, "POST", "/v1/execute")[0] == 0
-    assert run("may", url, device, "user", "export")[0] == 2, "no action has this name"
+    assert run("may", url, device, "user", "exports")[0] == 2, "no action has this name"
     assert run("may", url, device, "threads.read") == (
         0,
         "yes: the key has the role device, which has the right threads.read; only what belongs to "
