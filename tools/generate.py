@@ -31,7 +31,7 @@ DOCS = ROOT / "docs"
 FIGURES = ROOT / "bench" / "peers" / "figures.json"
 FINDINGS = ROOT / "tools" / "findings" / "results.json"
 # Hand-written pages of which a part between two marks is generated.
-PARTLY = frozenset({DOCS / "reference" / "rest.md"})
+PARTLY = frozenset({DOCS / "reference" / "rest.md", DOCS / "reference" / "rights.md"})
 
 
 def generated(twins: Mapping[str, str]) -> dict[Path, bytes]:

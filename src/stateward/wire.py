@@ -15,6 +15,7 @@ from stateward.ops import Entity, Op, Outcome
 T = TypeVar("T")
 WIRE = 1  # grows when an older service would misunderstand a newer engine
 MSGPACK, JSON = "application/msgpack", "application/json"
+EVENTS, LINES = "text/event-stream", "application/x-ndjson"
 PROBLEM = "application/problem+json"
 EXECUTE, WAIT, STORE = "/v1/execute", "/v1/wait", "/v1/store"
 MOST_OPS = 1000  # in one batch

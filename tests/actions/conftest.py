@@ -7,22 +7,60 @@ import io
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 import pytest
 
 import stateward
 from stateward import EffectUnknown, Permanent, cli
-from stateward.actions.action import Action
-from stateward.mcp.server import TOOLS
+from stateward.actions.action import Action, Missing
 from stateward.mcp.tool import WRITTEN, ToolCall, ToolCaller
+from stateward.mcp.tools import TOOLS
 from stateward.records import LoggedOperation
 from stateward.server.asker import Asker
 from stateward.server.service import app
 
 # Arguments of each action, on things that `filled` makes; "question": the id of the one there is.
 ARGUMENTS: dict[str, dict[str, Any]] = {
+    "thread list": {},
+    "thread delete": {"thread": "t"},
+    "thread fork": {"thread": "t", "to": "forked", "at": 1},
+    "thread describe": {"thread": "t", "title": "secret", "labels": {"secret": "secret"}},
+    "thread archive": {"thread": "t"},
+    "thread unarchive": {"thread": "t"},
+    "thread pin": {"thread": "t"},
+    "thread unpin": {"thread": "t"},
+    "thread branches": {"thread": "t"},
+    "thread show": {"thread": "t"},
+    "thread messages": {"thread": "t"},
+    "thread changes": {"thread": "t", "follow": False},
+    "thread about": {"thread": "t"},
+    "thread knew": {"thread": "t", "version": "2"},
+    "document list": {"user": "ada"},
+    "document show": {"user": "ada", "name": "d"},
+    "document history": {"user": "ada", "name": "d"},
+    "document diff": {"user": "ada", "name": "d", "old": 1},
+    "document put": {"user": "ada", "name": "d", "value": {"secret": 1}, "any_version": True},
+    "document patch": {"user": "ada", "name": "d", "patch": {"secret": 1}},
+    "document delete": {"user": "ada", "name": "d", "forget": True},
+    "document undo": {"user": "ada", "name": "d", "to": 1},
+    "shared list": {"shared": "s"},
+    "shared show": {"shared": "s", "name": "d"},
+    "shared history": {"shared": "s", "name": "d"},
+    "shared diff": {"shared": "s", "name": "d", "old": 1},
+    "shared put": {"shared": "s", "name": "d", "value": {"secret": 1}, "any_version": True},
+    "shared patch": {"shared": "s", "name": "d", "patch": {"secret": 1}},
+    "shared delete": {"shared": "s", "name": "d", "forget": True},
+    "shared undo": {"shared": "s", "name": "d", "to": 1},
+    "context show": {"user": "ada", "thread": "t"},
+    "context changes": {"follow": False},
+    "journal changes": {"journal": "j", "follow": False},
+    "journal delete": {"journal": "j"},
+    "user list": {},
+    "user show": {"user": "ada"},
+    "user export": {"user": "ada"},
+    "user erase": {"user": "ada"},
     "workflow list": {},
     "workflow show": {"workflow": "waits"},
     "workflow records": {"workflow": "waits"},
@@ -77,6 +115,13 @@ async def fill(url: str) -> str:
         with pytest.raises(EffectUnknown):
             await store.thread("t", "ada").effect("c", _cut_off)
         await store.schedule("nightly").declare("0 3 * * *", task="f")
+        thread = store.thread("t", "ada")
+        await thread.append({"role": "user", "content": "secret"})
+        await thread.append({"role": "assistant", "content": "yes"}, saw=await thread.load(last=1))
+        for documents in (store.user("ada"), store.shared("s")):
+            await documents.put({"secret": 0}, "d")
+            await documents.put({"secret": 2}, "d")
+        await store.journal("j").append({"secret": 1})
         (question,) = [question.id async for question in store.waiting()]
         return question
 
@@ -118,17 +163,29 @@ class Interfaces:
         rest = {name: value for name, value in given.items() if f"{{{name}}}" not in path}
         for name, value in given.items():
             path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
-        body = b"" if method == "GET" else json.dumps(rest).encode()
-        if not rest:
-            body = b""
+        headers = [(b"if-match", b"*")] if rest.pop("any_version", False) else []
+        query, body, kind = "", b"", b"application/json"
+        if method in ("GET", "DELETE"):
+            query = urlencode({name: str(value).lower() for name, value in rest.items()})
+        elif row.name.endswith((" put", " patch")):  # the body is the document, or its patch
+            (document,) = rest.values()
+            body = json.dumps(document).encode()
+            kind = b"application/merge-patch+json" if row.name.endswith("patch") else kind
+        elif rest:
+            body = json.dumps(rest).encode()
+        headers += [(b"content-type", kind)] if body else []
         store = stateward.open(self.url, heartbeat=None)
         application = app(store, insecure_local=True)
         async with store:
-            return await _answered(application, method, path, body)
+            return await _answered(application, method, f"{path}?{query}", body, headers)
 
-    def by_mcp(self, row: Action, given: dict[str, Any]) -> None:
-        """Call the tool."""
-        asyncio.run(self._by_mcp(row, given))
+    def by_mcp(self, row: Action, given: dict[str, Any]) -> int:
+        """Call the tool; returns the status that REST has."""
+        try:
+            asyncio.run(self._by_mcp(row, given))
+        except Missing:
+            return 404
+        return 200
 
     async def _by_mcp(self, row: Action, given: dict[str, Any]) -> None:
         tool = next(each for each in TOOLS if each.action is row)
@@ -156,7 +213,10 @@ def _words(row: Action, given: dict[str, Any]) -> list[str]:
     return [*words, *([] if row.reads else ["--yes"])]
 
 
-async def _answered(application: Any, method: str, path: str, body: bytes) -> int:
+async def _answered(
+    application: Any, method: str, asked: str, body: bytes, headers: list[tuple[bytes, bytes]]
+) -> int:
+    path, _, query = asked.partition("?")
     arriving: list[dict[str, Any]] = [{"type": "http.request", "body": body}]
     sent: list[dict[str, Any]] = []
 
@@ -169,15 +229,13 @@ async def _answered(application: Any, method: str, path: str, body: bytes) -> in
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    headers = [(b"host", b"127.0.0.1"), (b"content-length", str(len(body)).encode())]
-    if body:
-        headers.append((b"content-type", b"application/json"))
+    headers = [(b"host", b"127.0.0.1"), (b"content-length", b"%d" % len(body)), *headers]
     scope = {
         "type": "http",
         "method": method,
         "path": path,
         "raw_path": path.encode(),
-        "query_string": b"",
+        "query_string": query.encode(),
         "root_path": "",
         "headers": headers,
         "client": ("127.0.0.1", 1),

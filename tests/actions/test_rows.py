@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from typing import Annotated, Any
 
@@ -10,12 +9,15 @@ import pytest
 from msgspec import Meta, Struct
 
 from stateward.actions import arguments
-from stateward.actions.action import ROLES, Action, ActionCall, Actions
+from stateward.actions.action import Action, ActionCall, Actions
 from stateward.actions.arguments import Id, Many
-from stateward.actions.rights import DEVICE, LEAST, RIGHTS
+from stateward.actions.rights import BUILT_IN, ROLE_OF, ROLES, least_roles
 from stateward.actions.table import ACTIONS
 from stateward.errors import InvalidInput
+from stateward.mcp.tools import TOOLS
 from stateward.server.rest_routes import ROUTES
+from stateward.server.rights_table import LEAST, rows
+from stateward.server.route import Routes
 
 
 class Whole(Struct, frozen=True):
@@ -84,17 +86,40 @@ def test_arguments_out_of_bounds_are_refused_by_their_name() -> None:
 
 def test_rights_are_named_alike_and_each_role_has_those_before_it() -> None:
     assert all(re.fullmatch(r"[a-z]+s\.[a-z_]+", row.right) for row in ACTIONS)
-    for lower, higher in itertools.pairwise(ROLES):
-        assert RIGHTS[lower] <= RIGHTS[higher]
-    assert RIGHTS["admin"] == set(LEAST)
-    assert RIGHTS["agent"] >= DEVICE
+    for right, least in LEAST.items():
+        having = [BUILT_IN[scope].has(right, least) for scope in ROLE_OF]
+        assert having == [ROLES.index(name) >= ROLES.index(least) for name in ROLES]
+
+
+def test_a_right_that_rows_give_to_different_roles_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="two least roles"):
+        least_roles([("threads.read", "reader"), ("threads.read", "operator")])
+
+
+@pytest.mark.parametrize(("right", "scope"), [("", "read"), ("Threads", "read"), (None, "reader")])
+def test_a_route_without_a_right_or_a_scope_is_refused(right: str | None, scope: str) -> None:
+    rows = Routes("things")
+    options: Any = {} if right is None else {"right": right}
+    with pytest.raises(InvalidInput, match="needs a right"):
+        rows.route("GET /v1/things", scope, None, **options)
+    with pytest.raises(TypeError):
+        Routes()  # type: ignore[call-arg]
 
 
 def test_a_route_needs_the_scope_that_has_its_right() -> None:
-    roles = dict(zip(("read", "write", "operate", "admin"), ROLES, strict=True))
     for route in ROUTES:
+        assert LEAST[route.right] == ROLE_OF[route.scope], route.path
         if route.action is not None:
-            assert route.action.right in RIGHTS[roles[route.scope]]
+            assert route.action.right == route.right
             assert route.one_users == route.action.for_one_user
-            below = ROLES[: ROLES.index(roles[route.scope])]
-            assert all(route.action.right not in RIGHTS[role] for role in below)
+
+
+def test_tools_need_rights_of_the_table() -> None:
+    for tool in TOOLS:
+        right, least = tool.needs
+        assert LEAST[right] == least, tool.name
+
+
+def test_every_row_of_the_table_names_a_right_and_what_it_is_for() -> None:
+    assert len({row.name for row in rows()}) == len(rows())
+    assert all(row.purpose for row in rows())

@@ -47,6 +47,8 @@ class Seeded(NamedTuple):
             "list_effects": {"user": "ada"},
             "why": {"thread": "ada-thread"},
             "health": {},
+            "pin_conversation": {"thread": "ada-thread"},
+            "unpin_conversation": {"thread": "ada-thread"},
             "patch_document": {"user": "ada", "name": "prefs", "patch": {"new": "yes"}},
             "undo_document": {"user": "ada", "name": "prefs"},
             "answer_question": {"question": self.question, "value": "yes"},

@@ -15,11 +15,10 @@ import stateward
 from mcp_server.conftest import INJECTION, SECRET, Seeded, in_process, said, seed, use_every_tool
 from stateward import sync
 from stateward.errors import NotPermitted
-from stateward.mcp.reads import READS
-from stateward.mcp.server import INSTRUCTIONS, TOOLS
+from stateward.mcp.server import INSTRUCTIONS
 from stateward.mcp.size import MOST, cut
 from stateward.mcp.tool import McpTool, ToolCall, ToolCaller
-from stateward.mcp.writes import WRITES
+from stateward.mcp.tools import READS, TOOLS, WRITES
 from stateward.server.asker import Asker
 
 every_tool = pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: str(tool.name))
@@ -299,12 +298,17 @@ async def test_a_change_is_in_the_operations_log_with_who_did_it(seeded: Seeded)
         entries = list(store.operations.entries())
         assert store.operations.verify().ok
     done = [entry for entry in entries if entry.outcome == "done"]
-    assert [entry.what for entry in done] == ["document patch", "document undo", "question answer"]
+    assert [entry.what for entry in done] == [
+        "thread pin",
+        "thread unpin",
+        "document patch",
+        "document undo",
+        "question answer",
+    ]
     assert {entry.who for entry in entries} == {"tester"}
     intended = [entry for entry in entries if entry.outcome == "intended"]
-    assert intended[0].detail["tool"] == "patch_document"
-    assert intended[0].detail["name"] == "prefs"
-    assert intended[0].detail["client"]
+    assert intended[2].detail["name"] == "prefs"
+    assert intended[2].detail["interface"].startswith("mcp: "), "and how the client calls itself"
     assert SECRET not in str(entries), "no values"
 
 

@@ -33,8 +33,7 @@ from mcp_server.conftest import (
 )
 from stateward import sync
 from stateward.cli import main
-from stateward.mcp.reads import READS
-from stateward.mcp.server import TOOLS
+from stateward.mcp.tools import READS, TOOLS
 
 PATIENCE = 60.0  # seconds
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import os
 import random
 import subprocess
 import sys
@@ -160,6 +161,10 @@ class Service:
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         (line,) = [each for each in status.splitlines() if each.startswith("VmRSS")]
         return int(line.split()[1]) / 1024
+
+    def cpu_seconds(self) -> float:
+        numbers = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
         self._connection.close()

@@ -65,6 +65,7 @@ BODIES: dict[str, Any] = {
     WAIT: WaitBody(((thread(), 5),), 0.0),
     STORE: None,
     "/metrics": None,
+    "/v1/refusals": None,
 }
 
 

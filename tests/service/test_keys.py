@@ -6,8 +6,10 @@ import json
 import logging
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -15,9 +17,10 @@ import stateward
 from service.conftest import Served
 from service.test_rest import Api, shown
 from stateward import cli, sync
+from stateward.actions.rights import NAMES, Only
 from stateward.errors import InvalidInput
 from stateward.server import keys
-from stateward.server.keys import DAY, KeyRecord, new_key, rotated_key
+from stateward.server.keys import DAY, KeyRecord, new_key, record_of, rotated_key, stored_scope
 from stateward.world import World
 
 Serve = Callable[..., Served]
@@ -225,3 +228,82 @@ def test_what_was_refused_is_shown_to_operators_of_all_tenants(serve: Serve) -> 
     assert device.split(".")[2] not in json.dumps(told)
     for key in (served.key("operate"), served.key("admin"), device, served.key("write", None)):
         assert api.ask("GET", "/v1/refusals", key=key).status == 403
+
+
+# --- roles ------------------------------------------------------------------------------
+
+
+def test_a_role_is_kept_as_its_scope_or_else_by_its_name() -> None:
+    kept = {name: stored_scope(name, "u") for name in (*NAMES, "write", "support")}
+    assert kept == {
+        **{"reader": "read", "device": "write", "agent": "write", "operator": "operate"},
+        **{"auditor": "auditor", "admin": "admin", "write": "write", "support": "support"},
+    }
+    with pytest.raises(InvalidInput, match="name the user"):
+        stored_scope("device", None)
+    with pytest.raises(InvalidInput, match="name of a role"):
+        stored_scope("No Role", None)
+
+
+def test_a_narrowed_key_keeps_its_names() -> None:
+    only = Only(kinds=("refund",))
+    _, record = made(only=only)
+    assert record_of(msgspec.json.encode(record).decode()).permitted.only == (only,)
+    _, whole = made(only=Only())
+    assert whole.only is None
+
+
+def test_may_explains_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    with sync.open(url, heartbeat=None) as store:
+        store.thread("t").append({"role": "user", "content": "hi"})
+    config = tmp_path / "serve.toml"
+    config.write_text(
+        'store = "memory://"\n[roles.support]\nrights = ["threads.read", "workflows.*"]\n'
+    )
+
+    def run(*words: str) -> tuple[int, str]:
+        code = cli.main(["key", *words, "--json"] if words[0] == "create" else ["key", *words])
+        return code, capsys.readouterr().out.strip()
+
+    def create(*options: str) -> str:
+        code, out = run("create", url, "--namespace", "default", *options)
+        assert code == 0
+        return str(json.loads(out)["id"])
+
+    agent, device = create(), create("--role", "device", "--user", "u-1")
+    support = create("--role", "support", "--only", "kinds=refund,order,signals=approval")
+    assert run("may", url, agent, "workflow", "cancel") == (
+        1,
+        "no: it needs the right workflows.cancel, which operator and admin have; the key has the "
+        "role agent",
+    )
+    assert run("may", url, agent, "POST", "/v1/execute")[0] == 0
+    assert run("may", url, device, "user", "exports")[0] == 2, "no action has this name"
+    assert run("may", url, device, "threads.read") == (
+        0,
+        "yes: the key has the role device, which has the right threads.read; only what belongs to "
+        "the user 'u-1'; only in 'default'",
+    )
+    assert run("may", url, device, "locks.read") == (
+        1,
+        "no: locks.read is about more than one user, and the key is for one user",
+    )
+    assert run("may", url, support, "workflow cancel", "--config", str(config)) == (
+        0,
+        "yes: the key has the role support, which has the right workflows.cancel; only in "
+        "'default'; only kinds 'refund', 'order' and signals 'approval'",
+    )
+    assert run("may", url, support, "threads.write", "--config", str(config))[0] == 1
+    assert run("may", url, support, "threads.read")[0] == 2, "the role is not known without it"
+    assert cli.main(["key", "revoke", url, "--id", agent]) == 0
+    capsys.readouterr()
+    assert run("may", url, agent, "threads.read")[1].startswith("no: the key was revoked at ")
+
+
+@pytest.mark.parametrize("only", ["kind=a", "refund", "kinds", ""])
+def test_names_of_no_sort_are_refused(only: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    with sync.open(url, heartbeat=None) as store:
+        store.thread("t").append({"role": "user", "content": "hi"})
+    assert cli.main(["key", "create", url, "--namespace", "x", "--only", only]) == 2

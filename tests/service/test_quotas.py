@@ -15,7 +15,7 @@ from stateward.ops import Append, Delete, Drop, Put, Trim
 from stateward.server.quotas import Quotas, QuotaSettings, Usage, size_of
 
 Serve = Callable[..., Served]
-SMALL = QuotaSettings(stored_bytes=10_000, namespaces={"rich": 10_000_000})
+SMALL = QuotaSettings(stored_bytes=10_000, namespaces={"rich": 10_000_000}, every_seconds=0.01)
 TEXT = {"messages": [{"role": "user", "content": "x" * 1000}]}
 
 

@@ -120,7 +120,7 @@ def test_what_an_operator_does_has_two_entries_and_a_read_one(api: Api) -> None:
     assert {each.correlation for each in entries} == {trace}
     by = {(each.what, each.outcome): each for each in entries}
     assert by["thread read", "done"].target == "thread/t"
-    assert by["document put", "intended"].detail == {"name": "d"}
+    assert by["document put", "intended"].detail == {"interface": "rest", "name": "d"}
     assert by["document put", "intended"].target.startswith("user/sha256:")
     assert by["workflow signal", "intended"].detail == {
         "interface": "rest",
@@ -142,8 +142,11 @@ def test_a_lease_is_broken_under_its_own_kind(api: Api) -> None:
 
 def test_the_log_is_read_page_by_page_verified_and_exported(api: Api) -> None:
     boss = api.served.key("operate", ("pages",))
+    agent = api.served.key("write", ("pages",))
     for n in range(3):
+        api.ask("POST", f"/v1/threads/t-{n}/messages", MESSAGES, agent)
         api.ask("DELETE", f"/v1/threads/t-{n}", key=boss)
+    assert api.ask("DELETE", "/v1/threads/t-0", key=boss).status == 204, "there is nothing to do"
     found: list[int] = []
     after = ""
     for _ in range(10):
@@ -190,6 +193,6 @@ def test_who_goes_on_looking_is_in_the_log_once(api: Api, monkeypatch: pytest.Mo
     told = api.ask("GET", "/v1/threads/t/about", key=agent, stateward_look=first)
     assert "stateward-look" not in told.headers, "agents do nothing by hand"
     entries = len(log_of(api, "looks"))
-    monkeypatch.setattr("stateward.server.rest_log.LOOK_SPAN", timedelta(0))
+    monkeypatch.setattr("stateward.actions.action_log.LOOK_SPAN", timedelta(0))
     api.ask("GET", "/v1/threads/t/about", key=boss, stateward_look=first)
     assert len(log_of(api, "looks")) == entries + 1, "it was too long ago"

@@ -14,6 +14,7 @@ from stateward.server import JwtSettings, RateSettings
 from stateward.server.asker import DeviceRights
 from stateward.server.log_heads import LogHeadSettings
 from stateward.server.quotas import QuotaSettings
+from stateward.server.rights_table import RoleSettings
 from stateward.server.settings import ServeSettings, read_settings
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "serve.toml"
@@ -40,7 +41,7 @@ def test_the_example_is_what_the_command_reads() -> None:
 
 def test_the_example_has_every_key_with_its_default(tmp_path: Path) -> None:
     text = re.sub(
-        r"^# (?=\[(?:jwt|devices|operations_log|quotas)\]|[a-z_]+ = )",
+        r"^# (?=\[(?:jwt|devices|operations_log|quotas|roles\.support)\]|[a-z_]+ = )",
         "",
         EXAMPLE.read_text("utf-8"),
         flags=re.M,
@@ -54,12 +55,22 @@ def test_the_example_has_every_key_with_its_default(tmp_path: Path) -> None:
         "jwt": JwtSettings,
         "operations_log": LogHeadSettings,
         "quotas": QuotaSettings,
+        "roles.support": RoleSettings,
     }
     for section, of in (("", ServeSettings), *((f"[{name}]", of) for name, of in sections.items())):
         lines = (text.partition(section)[2] if section else text).partition("\n[")[0]
         named = {name.removesuffix("_env") for name in re.findall(r"^([a-z_]+) = ", lines, re.M)}
-        assert named | sections.keys() >= {field.name for field in fields(of)}, section
-    shown = {"host", "store", "password", "tls_cert", "tls_key", "tls_client_ca", *sections}
+        assert named | sections.keys() | {"roles"} >= {field.name for field in fields(of)}, section
+    shown = {
+        "host",
+        "store",
+        "password",
+        "tls_cert",
+        "tls_key",
+        "tls_client_ca",
+        "roles",
+        *sections,
+    }
     for field in fields(ServeSettings):
         if field.name not in shown:
             assert getattr(whole, field.name) == field.default, field.name
@@ -67,6 +78,27 @@ def test_the_example_has_every_key_with_its_default(tmp_path: Path) -> None:
     for field in fields(JwtSettings):
         if field.name not in other:
             assert getattr(whole.jwt, field.name) == field.default, field.name
+
+
+@pytest.mark.parametrize(
+    ("rights", "why"),
+    [
+        ('["threads.reed"]', "nothing needs the right 'threads.reed'.*threads.read"),
+        ('["nouns.*"]', "nothing needs the right"),
+        ("[1]", "roles"),
+    ],
+)
+def test_a_role_with_a_right_that_nothing_needs_is_refused(
+    tmp_path: Path, rights: str, why: str
+) -> None:
+    with pytest.raises(InvalidInput, match=why):
+        read(tmp_path, f'store = "memory://"\n[roles.support]\nrights = {rights}\n')
+
+
+def test_a_role_does_not_take_the_name_of_one_that_is_built_in(tmp_path: Path) -> None:
+    for name in ("agent", "device", "auditor", "write"):
+        with pytest.raises(InvalidInput, match="built in"):
+            read(tmp_path, f'store = "memory://"\n[roles.{name}]\nrights = ["threads.read"]\n')
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:

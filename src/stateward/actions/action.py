@@ -7,7 +7,6 @@ rows, and `carry_out` is the only way to a handler.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, Unpack
 
@@ -15,13 +14,13 @@ from msgspec import Struct
 
 from stateward.actions.arguments import unbounded
 from stateward.actions.page import Page
+from stateward.actions.rights import RIGHT, ROLES, Only
 from stateward.errors import InvalidInput
 from stateward.owner import Whose
 from stateward.store import Store
+from stateward.wire import JSON
 
 UNLOGGED_LIST = "a list says what there is, and how it stands"
-RIGHT = re.compile(r"[a-z]+\.[a-z_]+")
-ROLES = ("reader", "agent", "operator", "admin")  # each may do what those before it may
 
 
 class Missing(InvalidInput):
@@ -43,11 +42,15 @@ class Principal(Protocol):
     def user(self) -> str | None:
         """The user whose state alone may be asked for; None: everybody's."""
 
-    def require_right(self, right: str) -> None:
-        """Raise `NotPermitted` if the principal does not have the right."""
+    @property
+    def only(self) -> tuple[Only, ...]:
+        """The names that the principal's rights are narrowed to; without any, they are not."""
+
+    def require_right(self, right: str, least: str) -> None:
+        """Raise `NotPermitted` without the right, of which `least` is the least role."""
 
     def require_name(self, what: str, name: str) -> None:
-        """Raise `NotPermitted` if the principal's rights are narrowed to other names."""
+        """Raise `NotPermitted` if the devices' settings list other names."""
 
     def whose(self, user: str | None) -> Whose:
         """Return the user whose state is meant; raise `NotPermitted` if that is another's."""
@@ -78,6 +81,8 @@ class Rest(NamedTuple):
     body: str = ""  # the name of the body's type in the OpenAPI document
     status: int = 0  # 201: 200 instead if nothing was changed; 0: 200, or 204 without a result
     writes: tuple[str, ...] = ()  # kinds that a key of one user may write by it
+    gives: str = JSON  # else the result is one of those that the handler yields
+    etag: bool = False  # the answer has the ETag of the result's `cursor`
 
 
 class Cli(NamedTuple):
@@ -98,6 +103,7 @@ class Mcp(NamedTuple):
     description: str
     defaults: Mapping[str, Any] = {}  # of arguments, where a model's differ
     required: tuple[str, ...] = ()  # arguments that a model has to give
+    without: tuple[str, ...] = ()  # arguments that a model cannot give
 
 
 class Action(NamedTuple):
@@ -117,6 +123,7 @@ class Action(NamedTuple):
     reads: bool = False  # it changes nothing
     logs: tuple[str, ...] = ()  # arguments that are logged: no content
     look_up: Handler | None = None  # returns what stands before a change; None: nothing is there
+    info: Handler | None = None  # returns what it is about, whose names may be narrowed to others
     before: tuple[str, ...] = ()  # fields of that which are logged
     for_one_user: bool = False  # may be asked for by the user whose state it is about
     makes_room: bool = False  # can be done in a store that is full
@@ -145,6 +152,7 @@ class ActionOptions(TypedDict, total=False):
     unlogged: str
     logs: tuple[str, ...]
     look_up: Handler | None
+    info: Handler | None
     before: tuple[str, ...]
     for_one_user: bool
     makes_room: bool
@@ -163,11 +171,15 @@ class Actions:
         *,
         kind: str | None = None,
         before: tuple[str, ...] = ("status",),
+        role: str = "operator",
+        for_one_user: bool = False,
     ) -> None:
         self._noun = noun
         self._kind = kind or noun
         self._look_up = look_up
         self._before = before
+        self._role = role  # the least that may change something
+        self._for_one_user = for_one_user
         self._rows: dict[str, Action] = {}
 
     def __iter__(self) -> Iterator[Action]:
@@ -181,11 +193,12 @@ class Actions:
         arguments: type[Struct],
         item: Any,
         cursor: Callable[[Any], str],
+        verb: str = "list",
         **options: Unpack[ActionOptions],
     ) -> Callable[[HandlerT], HandlerT]:
         """Make a row of the handler below, which returns an iterator: pages of what there is."""
         about: ActionOptions = {"about": "", "unlogged": UNLOGGED_LIST}
-        return self._read("list", arguments, Page[item], {**about, **options}, cursor)
+        return self._read(verb, arguments, Page[item], {**about, **options}, cursor)
 
     def read(
         self, verb: str, arguments: type[Struct], result: Any, **options: Unpack[ActionOptions]
@@ -208,9 +221,9 @@ class Actions:
     def change(
         self, verb: str, arguments: type[Struct], result: Any, **options: Unpack[ActionOptions]
     ) -> Callable[[HandlerT], HandlerT]:
-        """Make a row of the handler below. By default operators alone have its right."""
+        """Make a row of the handler below, which changes something."""
         log = None if options.get("unlogged") else f"{self._noun} {verb}"
-        usual: ActionOptions = {"log": log, "role": "operator", "right": f"{self._noun}s.{verb}"}
+        usual: ActionOptions = {"log": log, "role": self._role, "right": f"{self._noun}s.{verb}"}
         usual |= {"look_up": self._look_up, "before": self._before}
         return self._row(verb, arguments, result, {**usual, **options}, False, None)
 
@@ -223,8 +236,11 @@ class Actions:
         reads: bool,
         cursor: Callable[[Any], str] | None,
     ) -> Callable[[HandlerT], HandlerT]:
-        usual: ActionOptions = {"kind": self._kind, "about": self._noun}
+        usual: ActionOptions = {"kind": self._kind, "about": self._noun, "info": self._look_up}
+        usual["for_one_user"] = self._for_one_user
         about: dict[str, Any] = {**usual, **options, "reads": reads, "cursor": cursor}
+        if not about["about"]:
+            about["info"] = None
 
         def added(handler: HandlerT) -> HandlerT:
             purpose = (handler.__doc__ or "").partition("\n")[0].removesuffix(".")

@@ -98,4 +98,4 @@ def outcome_of(value: Any) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    return value if isinstance(value, bool | int | str) else str(value)
+    return value if isinstance(value, bool | int | str | dict) else str(value)

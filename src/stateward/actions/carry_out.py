@@ -4,19 +4,34 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from stateward.actions.action import Action, ActionCall, Missing
 from stateward.actions.action_log import ActionLog, outcome_of
 from stateward.actions.arguments import check
-from stateward.actions.page import page_of
+from stateward.actions.page import Page, page_of
 from stateward.errors import InvalidInput, NotPermitted
 
 
 def permit(action: Action, call: ActionCall) -> None:
     """Raise `NotPermitted` if the principal may not, `InvalidInput` for what is out of bounds."""
-    call.principal.require_right(action.right)
+    call.principal.require_right(action.right, action.role)
     if call.principal.user is not None and not action.for_one_user:
         raise NotPermitted("this key is for one user, and this does not belong to one user")
     check(call.arguments)
+    for only in call.principal.only:
+        only.require(action.noun, call.arguments)
+
+
+async def narrow(action: Action, call: ActionCall) -> None:
+    """Raise `NotPermitted` for what the principal's names leave out, `Missing` for nothing."""
+    if not call.principal.only or action.info is None:
+        return
+    thing = await action.info(call)
+    if thing is None and action.look_up is not None:
+        raise Missing(action.noun, action.target(call))
+    for only in call.principal.only:
+        only.require(action.noun, thing)
 
 
 class Prepared(NamedTuple):
@@ -44,6 +59,7 @@ class Prepared(NamedTuple):
 async def prepare(action: Action, call: ActionCall) -> Prepared:
     """Check what is asked for, and look up what stands before; raises `Missing` for nothing."""
     permit(action, call)
+    await narrow(action, call)
     if action.look_up is None:
         return Prepared(action, call, None)
     before = await action.look_up(call)
@@ -57,6 +73,7 @@ async def carry_out(action: Action, call: ActionCall, recorder: ActionLog) -> An
     if recorder.takes(action) and not action.reads:
         return await (await prepare(action, call)).carry_out(recorder)
     permit(action, call)
+    await narrow(action, call)
     return await Prepared(action, call, None).carry_out(recorder)
 
 
@@ -70,7 +87,12 @@ async def _done(action: Action, call: ActionCall) -> Any:
             raise Missing(action.noun, action.target(call)) from error
         raise
     if action.cursor is not None:
-        return await page_of(value, call.arguments.limit, action.cursor)
+        if not isinstance(value, Page):
+            value = await page_of(value, call.arguments.limit, action.cursor)
+        for only in call.principal.only:
+            items = [item for item in value.items if only.allows(action.noun, item)]
+            value = replace(value, items=items)
+        return value
     if value is None and action.result is not None:  # what is to be read is not there
         raise Missing(action.noun, action.target(call))
     return value

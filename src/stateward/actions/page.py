@@ -7,6 +7,8 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct
 
+from stateward.errors import InvalidInput
+
 T = TypeVar("T")
 
 
@@ -36,3 +38,12 @@ async def past(
     async for item in listing:
         if after is None or name(item).encode() > after.encode():
             yield item
+
+
+def before_number(after: str | None) -> int | None:
+    """Return the last number that a page of older entries may have; None: from the newest on."""
+    if after is None:
+        return None
+    if not after.isascii() or not after.isdigit() or len(after) > 15:
+        raise InvalidInput(f"{after!r} is not a position in a list: pass `next` unchanged")
+    return max(0, int(after) - 1)

@@ -15,6 +15,14 @@ from stateward.state.questions import answer
 QUESTIONS = Actions(QUESTION)
 
 
+async def _info(call: ActionCall) -> OpenQuestion | None:
+    """Return the question if it is open: those who are narrowed to names answer some alone."""
+    async for question in call.store.waiting(user=call.whose):
+        if question.id == call.arguments.question:
+            return question
+    return None
+
+
 class ListQuestions(Arguments, frozen=True, rename={"for_": "for"}):
     """Which open questions, the oldest first; `for` is whom they are for."""
 
@@ -56,6 +64,7 @@ class AnswerQuestion(Arguments, frozen=True):
     AnswerQuestion,
     ChangeMade,
     role="agent",
+    info=_info,
     for_one_user=True,
     rest=Rest("POST /v1/waiting/{question}/answer", "ValueBody", writes=(WORKFLOW, QUESTION)),
     mcp=Mcp(

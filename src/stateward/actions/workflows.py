@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from stateward.actions.action import ActionCall, Actions, ChangeMade, Cli, Mcp, Rest
 from stateward.actions.arguments import After, Arguments, Id, Key, Limit, Name, User, Words
-from stateward.actions.page import Page
-from stateward.errors import InvalidInput, NotPermitted
+from stateward.actions.page import Page, before_number
+from stateward.errors import NotPermitted
 from stateward.kinds import WORKFLOW
 from stateward.ops import Log
 from stateward.owner import owner_of
@@ -123,15 +123,6 @@ async def _records(call: ActionCall) -> Page[WorkflowRecord] | None:
         for entry in fetched.entries
     ]
     return Page(records, str(records[0].number) if len(records) == asked.limit else None)
-
-
-def before_number(after: str | None) -> int | None:
-    """Return the last number that a page of older entries may have; None: from the newest on."""
-    if after is None:
-        return None
-    if not after.isascii() or not after.isdigit() or len(after) > 15:
-        raise InvalidInput(f"{after!r} is not a position in a list: pass `next` unchanged")
-    return max(0, int(after) - 1)
 
 
 @WORKFLOWS.change(

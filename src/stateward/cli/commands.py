@@ -52,13 +52,11 @@ OWN = {
     "task list": "list tasks and their status",
     "task show": "show one task: its call, result and error",
     "thread": "conversations",
-    "thread delete": "remove a conversation",
     "thread export": "export a conversation as JSON lines",
     "thread list": "list conversations and their owners",
     "thread show": "read a conversation",
     "ui": "open the dashboard of a store in the browser",
     "user": "users, and everything that belongs to them",
-    "user erase": "permanently remove everything that belongs to a user",
     "user export": "export everything that belongs to a user",
     "user list": "list users and their documents",
     "user show": "show a user's documents, and how much the user has",
@@ -76,9 +74,11 @@ OF_ACTIONS = {
     "question": "questions",
     "schedule": "schedules",
     "task": "tasks",
+    "thread": "threads",
+    "user": "users",
     "workflow": "workflows",
 }
-NOUNS = (*OF_ACTIONS, "lock", "operations", "thread", "user")
+NOUNS = (*OF_ACTIONS, "lock", "operations")
 
 
 def rows_of(noun: str) -> Iterator[Action]:

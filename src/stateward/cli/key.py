@@ -11,19 +11,22 @@ import msgspec
 from msgspec.structs import replace
 
 from stateward import sync
-from stateward.cli.common import OK, add_by, add_url, who
+from stateward.actions.rights import NAMES, Only
+from stateward.cli.common import FAILED, OK, add_by, add_url, store_and_words, who
 from stateward.cli.tables import table
 from stateward.codec import check_id
 from stateward.engines.registry import looking, parse, refuse_missing
+from stateward.engines.url import did_you_mean
 from stateward.errors import InvalidInput, StateConflictError
 from stateward.kinds import API_KEY
 from stateward.ops import Applied, Fetch, Fetched, Listed
 from stateward.records import moment
-from stateward.server.asker import OWN_NAMESPACE, SCOPES
+from stateward.server.asker import OWN_NAMESPACE, SCOPES, with_role
 from stateward.server.keys import (
     DAY,
     DOCUMENT,
     KeyRecord,
+    ended,
     key_entity,
     new_key,
     page_of_keys,
@@ -36,22 +39,28 @@ from stateward.server.keys import (
 from stateward.world import World
 
 COLUMNS = ("id", "scope", "namespaces", "user", "created", "expires", "revoked", "note", "rate")
-ACTIONS = ("create", "list", "revoke", "rotate")
+ACTIONS = ("create", "list", "may", "revoke", "rotate")
 MOST_NAMED = 20  # namespaces in an entry of the operations log
 
 EXAMPLES = """\
 create prints the key once; the store only keeps a digest of it. Each scope includes those before
-it: read, write, operate (sweep, restore), admin (also keys). A key with --user gives access only to
-what belongs to that user. Keys of people (--user, and the scopes operate and admin) end after 90
-days unless --days or --forever says otherwise. rotate gives a key a new secret, and the old one
-stays in force for --overlap hours. A revoked key is refused within five seconds. All this is
-recorded in the operations log of the service's namespace, stateward.service.
+it: read, write, operate (sweep, restore), admin (also keys). --role gives a key a role instead, be
+it built in or one of your own, and --only narrows it to names. A key with --user gives access only
+to what belongs to that user. Keys of people (--user, and all roles and scopes above write) end
+after 90 days unless --days or --forever says otherwise. may says whether a key may do something,
+and why: an action, a method and path, or a right; it knows your own roles with --config. rotate
+gives a key a new secret, and the old one stays in force for --overlap hours. A revoked key is
+refused within five seconds. Changes of keys are recorded in the operations log of the service's
+namespace, stateward.service.
 
 examples:
   stateward key create sqlite:///agents.db --scope write --namespace shop --note support-agents
   stateward key create sqlite:///agents.db --scope read --namespace shop --user u-42 --days 1
   stateward key create sqlite:///agents.db --namespace shop --rate 50 --burst 200
+  stateward key create sqlite:///agents.db --role auditor --namespace shop
+  stateward key create sqlite:///agents.db --role support --namespace shop --only kinds=refund
   stateward key list sqlite:///agents.db
+  stateward key may sqlite:///agents.db qk1TQ0fUwv3lXo2B workflow cancel
   stateward key rotate sqlite:///agents.db --id qk1TQ0fUwv3lXo2B --overlap 48
   stateward key revoke sqlite:///agents.db --id qk1TQ0fUwv3lXo2B"""
 
@@ -60,7 +69,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("action", metavar="ACTION", choices=ACTIONS, help="what to do")
     add_url(parser)
-    add("--scope", choices=SCOPES, default="write", help="what it permits (default: write)")
+    add("words", metavar="KEY ACTION", nargs="*", help="for may: which key, and what")
+    add("--scope", choices=SCOPES, help="what it permits (default: write)")
+    add(
+        "--role", metavar="NAME", help=f"instead of --scope: {', '.join(NAMES)}, or one of your own"
+    )
+    only = "narrow it: kinds=A,B,signals=…,documents=…"
+    add("--only", metavar="NAMES", help=only)
+    add("--config", metavar="FILE", help="for may: the serve.toml with your own roles")
     add(
         "--namespace",
         action="append",
@@ -91,12 +107,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    url = parse(options.url)
+    if options.action == "may":
+        url, words = store_and_words(options, "which key, and which action", 2, 4)
+    else:
+        url, words = parse(options.url), options.words
+        if words:
+            raise InvalidInput(f"{words[0]!r} is too much: key {options.action} takes options only")
     refuse_missing(url)
     with sync.open(looking(url).text, heartbeat=None, spill=False) as store:
         execute = store.sections["workflows"].execute
         if options.action == "create":
             _create(options, execute, store)
+        elif options.action == "may":
+            return _may(options, execute, *words)
         elif options.action == "list":
             _list(options, execute)
         elif options.action == "rotate":
@@ -129,20 +152,24 @@ def _create(options: argparse.Namespace, execute: Any, store: sync.Store) -> Non
         raise InvalidInput("--burst needs --rate")
     if options.user is not None:
         check_id(options.user, "a user")
+    if options.scope and options.role:
+        raise InvalidInput("a key has a scope or a role: leave out one of them")
+    named = options.role or options.scope or "write"
     world = World()
     if options.forever and options.days is not None:
         raise InvalidInput("--days and --forever exclude each other")
-    lifetime = None if options.forever else usual_lifetime(options.scope, options.user)
+    lifetime = None if options.forever else usual_lifetime(named, options.user)
     lifetime = lifetime if options.days is None else options.days * DAY
     secret, record = new_key(
         world,
-        options.scope,
+        named,
         namespaces,
         user=options.user,
         lifetime=lifetime,
         note=options.note,
         rate=options.rate,
         burst=options.burst,
+        only=None if options.only is None else _only(options.only),
     )
     with _logged(options, store, record):
         _store(execute, storing(record, 0, world.new_op()))
@@ -150,6 +177,41 @@ def _create(options: argparse.Namespace, execute: Any, store: sync.Store) -> Non
         print(json.dumps({"key": secret, **_shown(record)}))
     else:
         print(secret)
+
+
+def _only(text: str) -> Only:
+    """Read kinds=refund,order,signals=approval: a word without a name belongs to the last name."""
+    names: dict[str, list[str]] = {}
+    sort = ""
+    for word in text.split(","):
+        before, equals, name = word.partition("=")
+        sort = before if equals else sort
+        if sort not in Only.__struct_fields__:
+            sorts = ", ".join(Only.__struct_fields__)
+            raise InvalidInput(
+                f"--only narrows {sorts}, as in kinds=refund,order: not {word!r}"
+                f"{did_you_mean(sort, Only.__struct_fields__)}"
+            )
+        names.setdefault(sort, []).append(name if equals else word)
+    return Only(**{sort: tuple(each) for sort, each in names.items()})
+
+
+def _may(options: argparse.Namespace, execute: Any, id: str, *action: str) -> int:
+    from stateward.server.rights_table import explained, roles_of
+    from stateward.server.settings import read_settings
+
+    options.id = id
+    record, _ = _read(options, execute)
+    asked = " ".join(action)
+    settings = {} if options.config is None else read_settings(options.config, {}).roles
+    may, why = False, ended(record, World().now())
+    if not why:
+        may, why = explained(with_role(record.permitted, roles_of(settings)), asked)
+    if options.json:
+        print(json.dumps({"key": record.id, "action": asked, "may": may, "why": why}))
+    else:
+        print(f"{'yes' if may else 'no'}: {why}")
+    return OK if may else FAILED
 
 
 def _list(options: argparse.Namespace, execute: Any) -> None:

@@ -29,8 +29,9 @@ class Account(NamedTuple):
 
     who: str
     user: None = None
+    only: tuple[()] = ()
 
-    def require_right(self, right: str) -> None:
+    def require_right(self, right: str, least: str) -> None:
         pass
 
     def require_name(self, what: str, name: str) -> None:
@@ -49,9 +50,10 @@ class LocalStore:
         self._namespace = options.namespace
         self._account = Account(who(options) if hasattr(options, "by") else "")
 
-    def ask(self, action: Action, arguments: Struct) -> Any:
-        """Carry out an action; what only reads is not logged."""
-        return self._run(action, carry_out(action, self._call(arguments), self._recorder()))
+    def ask(self, action: Action, arguments: Struct, *, logs: bool = False) -> Any:
+        """Carry out an action; what only reads is not logged, unless `logs` says so."""
+        log = self._recorder(reads=logs)
+        return self._run(action, carry_out(action, self._call(arguments), log))
 
     def first(self, action: Action, asked: Any, limit: int) -> tuple[list[Any], str | None]:
         """Return so many of a list, and where the next page begins if there are more."""
@@ -78,8 +80,8 @@ class LocalStore:
     def _call(self, arguments: Struct) -> ActionCall:
         return ActionCall(self._account, self._store, arguments)
 
-    def _recorder(self) -> ActionLog:
-        return ActionLog(self._store.operations, "cli", reads=False)
+    def _recorder(self, *, reads: bool = False) -> ActionLog:
+        return ActionLog(self._store.operations, "cli", reads=reads)
 
     def _run(self, action: Action, work: Any) -> Any:
         try:

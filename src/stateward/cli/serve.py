@@ -93,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
         jwt=settings.jwt,
         rates=settings.limits,
         devices=settings.devices,
+        roles=settings.roles,
         log_heads=settings.operations_log,
         quotas=settings.quotas,
     )

@@ -12,10 +12,13 @@ from typing import Any, get_args
 import msgspec
 
 from stateward import sync
+from stateward.actions.action import ActionCall, Actions
+from stateward.actions.threads import THREADS, OneThread
 from stateward.cli.common import OK, Screen, add_care, add_words, store_and_words, write_lines
-from stateward.cli.listings import holder_of, moment_of, plain, threads
+from stateward.cli.listings import holder_of, plain, threads
+from stateward.cli.local import opened_locally
 from stateward.cli.transcript import ThreadPage, numbered, transcript
-from stateward.cli.verbs import Deed, Verb, changed, list_verb, opened, refuse_unknown
+from stateward.cli.verbs import Verb, changed, list_verb, opened, refuse_unknown
 from stateward.codec import MOST, check_id, decode
 from stateward.context.compaction import SUMMARY, as_summary, kept
 from stateward.errors import InvalidInput
@@ -24,15 +27,16 @@ from stateward.kinds import LANGGRAPH_THREAD, THREAD
 from stateward.layers.outage.replay import LATE
 from stateward.ops import Drop, Entity, Fetched, Found, Log, Value
 from stateward.pages.words import line, plain_json
-from stateward.records import Change, Cursor, Late, moment
+from stateward.records import Change, Cursor, Late, ThreadInfo, moment
 from stateward.shapes import Shape, translate
 from stateward.state.about import ABOUT
 from stateward.state.edits import EDITS, edits_of
+from stateward.state.effects import drop_effects
 from stateward.state.feeds import change_of
+from stateward.state.handle import Handle as AsyncHandle
 from stateward.state.refusals import stored
 from stateward.state.shared_message import FORKED_FROM
 from stateward.state.window_request import thread_info
-from stateward.sync.state.effects import drop_effects
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.personal_data import EXPORT_FORMAT, entity_lines
 from stateward.why.words import count
@@ -60,14 +64,8 @@ data. A file appears complete or not at all, and only its owner can read it.
 examples:
   stateward thread export sqlite:///agents.db s-abc123 thread.jsonl
   stateward thread export sqlite:///agents.db s-abc123 | jq .message"""
-DELETE = """\
-Removes it with its variables, its summary and everything known about it; a write in flight does not
-bring it back. This cannot be undone: export it first. To remove everything of a user, use
-stateward user erase.
-
-examples:
-  stateward thread delete sqlite:///agents.db s-abc123 --dry-run
-  stateward thread delete sqlite:///agents.db s-abc123 --yes --json"""
+DELETE = THREADS["delete"]
+DELETE_HELP = DELETE.cli.help if DELETE.cli is not None else ""
 LAST = 20
 NAMES = {THREAD: "thread", LANGGRAPH_THREAD: "LangGraph thread"}
 READ = (ABOUT, SUMMARY, LATE, EDITS, FORKED_FROM)
@@ -260,40 +258,57 @@ def _configure_delete(parser: argparse.ArgumentParser) -> None:
     add_care(parser.add_argument)
 
 
+GRAPHS = Actions(THREAD, lambda call: _find_graph(call), kind=LANGGRAPH_THREAD, before=())
+
+
+def _graph(call: ActionCall) -> AsyncHandle:
+    scope = call.store.sections["threads"]
+    return AsyncHandle(scope, scope.entity(LANGGRAPH_THREAD, call.arguments.thread))
+
+
+async def _find_graph(call: ActionCall) -> ThreadInfo | None:
+    handle = _graph(call)
+    head = (await handle.fetch()).head
+    return thread_info(Found(handle.entity, head)) if head.exists else None
+
+
+@GRAPHS.change("delete", OneThread, None, makes_room=True)
+async def _delete_graph(call: ActionCall) -> None:
+    """Remove a conversation of LangGraph, with all its checkpoints."""
+    handle = _graph(call)
+    stored(await handle.commit((Drop(),)), handle.entity)
+    await drop_effects(handle.scope, handle.entity)
+
+
 def _delete(options: argparse.Namespace) -> int:
     url, (id,) = store_and_words(options, "which thread")
-    with opened(url, options.namespace) as store:
-        handle, fetched = _found(store, check_id(id, "a thread"), options.namespace, None)
-        head = fetched.head
-        is_graph = handle.entity.kind == LANGGRAPH_THREAD
-        what = NAMES[handle.entity.kind]
-        many = "all its checkpoints" if is_graph else count(head.live, "message")
-        whose = f" of the user {head.owner!r}" if head.owner else ""
+    asked = OneThread(check_id(id, "a thread"))
+    with opened_locally(url, options) as store:
+        try:
+            prepared = store.prepare(DELETE, asked)
+        except InvalidInput:
+            prepared = store.prepare(GRAPHS["delete"], asked)
+        info: ThreadInfo = prepared.before
+        kind = prepared.action.kind
+        is_graph = kind == LANGGRAPH_THREAD
+        many = "all its checkpoints" if is_graph else count(info.messages, "message")
+        whose = f" of the user {info.user!r}" if info.user else ""
 
         def delete() -> dict[str, Any]:
-            if is_graph:
-                stored(handle.commit((Drop(),)), handle.entity)
-                drop_effects(handle.scope, handle.entity)
-            else:
-                store.thread(id).delete()
+            store.carry_out(prepared)
             return {"deleted": True}
 
-        about: dict[str, Any] = {
-            "thread": id,
-            "kind": handle.entity.kind,
-            "user": head.owner or None,
-        }
-        about |= {"messages": None if is_graph else head.live, "updated": moment_of(head.updated)}
-        question = f"Delete the {what} {id!r}{whose} with {many}"
-        said = f"the {what} {id!r} is deleted"
-        deed = Deed(store, handle.entity.kind, id, {"messages": head.live}, makes_room=True)
+        about: dict[str, Any] = {"thread": id, "kind": kind, "user": info.user}
+        about |= {"messages": None if is_graph else info.messages, "updated": info.updated_at}
         about["deleted"] = False
-        return changed(options, url, deed, about, question, delete, lambda _: said)
+        question = f"Delete the {NAMES[kind]} {id!r}{whose} with {many}"
+        said = f"the {NAMES[kind]} {id!r} is deleted"
+        return changed(options, url, None, about, question, delete, lambda _: said)
 
 
 VERBS = {
     "delete": Verb(
-        "stateward thread delete [URL] ID [options]", DELETE, _configure_delete, _delete
+        "stateward thread delete [URL] ID [options]", DELETE_HELP, _configure_delete, _delete
     ),
     "export": Verb(
         "stateward thread export [URL] ID [FILE] [options]", EXPORT, _configure_export, _export

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
 from stateward import sync
+from stateward.actions.action import ActionCall, Actions
+from stateward.actions.arguments import WORDS
+from stateward.actions.users import USERS, OneUser
 from stateward.cli.common import OK, add_by, add_care, add_words, store_and_words
 from stateward.cli.listings import plain, users
+from stateward.cli.local import opened_locally
 from stateward.cli.tables import cell
-from stateward.cli.verbs import Deed, Verb, changed, list_verb, logged, opened, refuse_unknown
+from stateward.cli.verbs import Verb, changed, list_verb, opened, refuse_unknown
 from stateward.codec import check_id
 from stateward.kinds import USER
+from stateward.records import Exported
 from stateward.why.words import count, listed
 
 EXAMPLES = """\
@@ -38,16 +43,8 @@ is recorded in the operations log, which names the user by a digest.
 examples:
   stateward user export sqlite:///agents.db u-42 u-42.jsonl
   stateward user export sqlite:///agents.db u-42 u-42.jsonl --json"""
-ERASE = """\
-Removes everything that stateward user export would write. Neither a write in flight nor restoring a
-backup brings it back. This cannot be undone. After a failure, run it again: it continues. If
-threads, users and workflows live in several stores, or each replica has its own, run it for each of
-them. Keep what it prints as a receipt: it contains no content.
-
-examples:
-  stateward user erase sqlite:///agents.db u-42 --dry-run
-  stateward user erase sqlite:///agents.db u-42
-  stateward user erase sqlite:///agents.db u-42 --yes --json"""
+ERASE_ROW = USERS["erase"]
+ERASE = ERASE_ROW.cli.help if ERASE_ROW.cli is not None else ""
 
 
 def _counts(store: sync.Store, id: str) -> dict[str, int]:
@@ -99,13 +96,26 @@ def _configure_export(parser: argparse.ArgumentParser) -> None:
     add_by(parser.add_argument)
 
 
+class ExportUser(OneUser, frozen=True):
+    """Which user, and the file to write."""
+
+    path: Annotated[str, WORDS]
+
+
+FILES = Actions(USER)
+
+
+@FILES.read("export", ExportUser, Exported, right="users.export", log="user export")
+async def _write(call: ActionCall) -> Exported:
+    """Export everything that belongs to a user to a file."""
+    return await call.store.user(call.arguments.user).export(call.arguments.path)
+
+
 def _export(options: argparse.Namespace) -> int:
     url, (id, path) = store_and_words(options, "which user, and where to", 2)
-    with opened(url, options.namespace) as store:
-        check_id(id, "a user")
-        with logged(options, Deed(store, USER, id)) as outcome:
-            wrote = store.user(id).export(path)
-            outcome["entities"] = wrote.entities
+    asked = ExportUser(check_id(id, "a user"), path)
+    with opened_locally(url, options) as store:
+        wrote: Exported = store.ask(FILES["export"], asked, logs=True)
     if options.json:
         about = {"url": url.safe, "namespace": options.namespace, "user": id, "file": path}
         counts = msgspec.to_builtins(wrote)
@@ -127,11 +137,13 @@ def _configure_erase(parser: argparse.ArgumentParser) -> None:
 def _erase(options: argparse.Namespace) -> int:
     """Also of a user who has nothing: it is remembered against what is still on its way."""
     url, (id,) = store_and_words(options, "which user")
-    with opened(url, options.namespace) as store:
-        counts = _counts(store, id)
+    asked = OneUser(check_id(id, "a user"))
+    with opened_locally(url, options) as store:
+        prepared = store.prepare(ERASE_ROW, asked)
+        counts: dict[str, int] = prepared.before.kinds
 
         def erase() -> dict[str, Any]:
-            receipt = msgspec.to_builtins(store.user(id).erase())
+            receipt = msgspec.to_builtins(store.carry_out(prepared))
             return {"erased": True, **{name: receipt[name] for name in receipt if name != "user"}}
 
         def said(report: dict[str, Any]) -> str:
@@ -143,8 +155,7 @@ def _erase(options: argparse.Namespace) -> int:
 
         about = {"user": id, "owns": counts, "erased": False}
         question = f"Permanently erase the user {cell(id)!r}, with {_said(counts)}"
-        deed = Deed(store, USER, id, {"owns": counts}, makes_room=True)
-        return changed(options, url, deed, about, question, erase, said)
+        return changed(options, url, None, about, question, erase, said)
 
 
 VERBS = {

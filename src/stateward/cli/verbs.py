@@ -153,7 +153,7 @@ def logged(options: argparse.Namespace, deed: Deed) -> Iterator[dict[str, Any]]:
 def changed(
     options: argparse.Namespace,
     url: EngineURL,
-    deed: Deed,
+    deed: Deed | None,
     about: dict[str, Any],
     question: str,
     change: Callable[[], dict[str, Any]],
@@ -161,14 +161,19 @@ def changed(
 ) -> int:
     """Say what would be done, ask, do it, and say what was done, also in the operations log.
 
-    `about` says what it is done to; `change` does it and gives what is to be said besides.
+    `about` says what it is done to; `change` does it and gives what is to be said besides. Without
+    a deed the change is an action, which writes its own entry.
     """
     report = {"url": url.safe, "namespace": options.namespace, **about, "dry_run": options.dry_run}
     if not options.dry_run:
         confirm(options, f"{url.safe}: {question}")
-        with logged(options, deed) as outcome:
+        if deed is None:
             news = change()
-            outcome |= {name: value for name, value in news.items() if type(value) in (bool, int)}
+        else:
+            with logged(options, deed) as outcome:
+                news = change()
+                counts = {n: value for n, value in news.items() if type(value) in (bool, int)}
+                outcome |= counts
         report |= news
     if options.json:
         print(json.dumps(plain([report])[0]))

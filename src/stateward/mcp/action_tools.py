@@ -9,37 +9,47 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import FieldInfo
 
-from stateward.actions.action import Action, ActionCall, whole
+from stateward.actions.action import Action, ActionCall, ChangeMade, whole
 from stateward.actions.action_log import ActionLog
 from stateward.actions.arguments import about
 from stateward.actions.carry_out import carry_out
-from stateward.mcp.arguments import Limit
-from stateward.mcp.size import ToolPage, page_of
-from stateward.mcp.tool import McpTool, ToolCall
+from stateward.actions.rights import Only
+from stateward.errors import InvalidInput, NotPermitted
+from stateward.mcp.size import MOST, ToolPage, page_of, short
+from stateward.mcp.tool import McpTool, ToolCall, ToolCaller
 from stateward.owner import Whose
-from stateward.server.asker import Asker
 
+Limit = Annotated[int, Meta(ge=1, le=100, description="How many at most, 1 to 100.")]
 ITEMS = 20  # of a list, if a model does not say how many
 
 
 class Model(NamedTuple):
     """A model that asks, with the rights of a key, under the name of who runs it."""
 
-    asker: Asker
-    who: str
+    caller: ToolCaller
+
+    @property
+    def who(self) -> str:
+        return self.caller.who
 
     @property
     def user(self) -> str | None:
-        return self.asker.user
+        return self.caller.asker.user
 
-    def require_right(self, right: str) -> None:
-        self.asker.require_right(right)
+    @property
+    def only(self) -> tuple[Only, ...]:
+        return self.caller.asker.only
+
+    def require_right(self, right: str, least: str) -> None:
+        self.caller.asker.require_right(right, least)
 
     def require_name(self, what: str, name: str) -> None:
-        self.asker.require_name(what, name)
+        self.caller.asker.require_name(what, name)
 
     def whose(self, user: str | None) -> Whose:
-        return self.asker.whose(user)
+        if self.user is not None and user not in (None, self.user):
+            raise NotPermitted("this server is for one user, and that is another: leave out user")
+        return self.caller.asker.whose(user)
 
 
 def tools_of(actions: Iterable[Action], *, reads: bool) -> list[McpTool]:
@@ -49,7 +59,7 @@ def tools_of(actions: Iterable[Action], *, reads: bool) -> list[McpTool]:
 
 def _tool(row: Action) -> McpTool:
     assert row.mcp is not None
-    output = row.result
+    output = ChangeMade if row.result is None else row.result
     if row.cursor is not None:
         (item,) = get_args(row.result)
         output = cast(Any, ToolPage)[item]
@@ -64,6 +74,7 @@ def _tool(row: Action) -> McpTool:
         arguments,
         output,
         row.mcp.description,
+        (row.right, row.role),
         one_users=row.for_one_user,
         action=row,
     )
@@ -73,21 +84,32 @@ async def _answered(row: Action, call: ToolCall) -> Any:
     caller = call.caller
     log = caller.store.within(caller.namespace).operations
     interface = "mcp" if call.client is None else f"mcp: {call.client}"
-    recorder = ActionLog(log, interface, reads=caller.logs_reads)
-    asked = ActionCall(
-        Model(caller.asker, caller.who), call.store, row.arguments(**whole(call.given))
-    )
-    value = await carry_out(row, asked, recorder)
+    model, values = Model(caller), whole(call.given)
+    if _names_user(row):
+        user = model.whose(values["user"])
+        if not isinstance(user, str):
+            raise InvalidInput("pass user: the id of the user whose documents are meant")
+        values["user"] = user
+    asked = ActionCall(model, call.store, row.arguments(**values))
+    value = await carry_out(row, asked, ActionLog(log, interface, reads=caller.logs_reads))
     if row.cursor is None:
-        return value
+        return ChangeMade(True) if value is None else short(value, MOST)
     limit = asked.arguments.limit
     return page_of(value.items, limit, row.cursor, more=value.next is not None)
+
+
+def _names_user(row: Action) -> bool:
+    """Return whether the action needs a user, whom a server for one user does not ask for."""
+    fields = msgspec.structs.fields(row.arguments)
+    return any(each.name == "user" and each.required for each in fields)
 
 
 def _arguments(row: Action) -> type[Struct]:
     """Return the type of a tool's arguments."""
     assert row.mcp is not None
-    fields = msgspec.structs.fields(row.arguments)
+    fields = [
+        each for each in msgspec.structs.fields(row.arguments) if each.name not in row.mcp.without
+    ]
     return msgspec.defstruct(
         row.arguments.__name__,
         [(each.name, _type(each), _default(row, each)) for each in fields],
@@ -103,7 +125,8 @@ def _type(field: FieldInfo) -> Any:
     sentence = about(field)
     if field.name == "limit":
         return Limit
-    return Annotated[field.type, Meta(description=sentence)] if sentence else field.type
+    type = field.type | None if field.name == "user" else field.type
+    return Annotated[type, Meta(description=sentence)] if sentence else type
 
 
 def _default(row: Action, field: FieldInfo) -> Any:
@@ -112,5 +135,5 @@ def _default(row: Action, field: FieldInfo) -> Any:
         return msgspec.field()
     if field.default_factory is not msgspec.NODEFAULT:
         return msgspec.field(default_factory=field.default_factory)
-    default = ITEMS if field.name == "limit" else field.default
+    default = {"limit": ITEMS, "user": None}.get(field.name, field.default)
     return msgspec.field(default=row.mcp.defaults.get(field.name, default))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from stateward.mcp.tool import ToolCall
+from stateward.mcp.tool import McpTool, ToolCall
 
 
 class NoArguments(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -24,7 +24,7 @@ class HealthAnswer(Struct, frozen=True):
     alarms: list[str]
 
 
-async def health(call: ToolCall) -> HealthAnswer:
+async def _health(call: ToolCall) -> HealthAnswer:
     it, asker = await call.store.health(), call.caller.asker
     is_tenants = asker.is_credential and asker.namespaces is not None
     return HealthAnswer(
@@ -39,3 +39,14 @@ async def health(call: ToolCall) -> HealthAnswer:
         ),
         list(it.alarms),
     )
+
+
+HEALTH = McpTool(
+    "health",
+    _health,
+    NoArguments,
+    HealthAnswer,
+    "Check whether the store answers and how fast, and show how it is configured.",
+    ("store.read", "reader"),
+    one_users=False,
+)

@@ -23,9 +23,8 @@ from mcp.types import (
 from stateward import __version__
 from stateward.actions.action import Missing
 from stateward.errors import NotYoursError, StatewardError, StoreUnavailable
-from stateward.mcp.reads import READS
 from stateward.mcp.tool import McpTool, ToolCall, ToolCaller
-from stateward.mcp.writes import WRITES
+from stateward.mcp.tools import TOOLS
 
 INSTRUCTIONS = """\
 Stateward keeps what AI agents remember: conversations, what is known of users, and work that waits.
@@ -37,16 +36,13 @@ UNKNOWN = {
 }
 OF_CLIENT = 100  # characters of how a client calls itself
 
-TOOLS = (*READS, *WRITES)
 logger = logging.getLogger("stateward.mcp")
 
 
 def shown_to(caller: ToolCaller) -> list[McpTool]:
     """The tools that there are for this caller."""
     return [
-        tool
-        for tool in TOOLS
-        if (caller.write or not tool.changes) and (tool.one_users or caller.asker.user is None)
+        tool for tool in TOOLS if (caller.write or not tool.changes) and tool.is_for(caller.asker)
     ]
 
 
@@ -114,7 +110,7 @@ def mcp_server(caller: ToolCaller) -> Server[Any]:
             names = ", ".join(described(tool, one_users=one_users).input_schema["properties"])
             return _failed(f"{tool.name} cannot use that: {error}. It takes: {names or 'nothing'}")
         try:
-            answer = await _answered(tool, ToolCall(caller, arguments, _client(context)))
+            answer = await tool.answer(ToolCall(caller, arguments, _client(context)))
         except Exception as error:
             return _failed(_words(error, caller))
         content = msgspec.to_builtins(answer)
@@ -128,27 +124,6 @@ def mcp_server(caller: ToolCaller) -> Server[Any]:
         on_list_tools=on_list_tools,
         on_call_tool=on_call_tool,
     )
-
-
-async def _answered(tool: McpTool, call: ToolCall) -> Any:
-    """Return the answer of the tool. A change is in the operations log before it is made.
-
-    What an operator reads through a service is in it before it is handed over.
-    """
-    deed, caller = tool.deed, call.caller
-    if deed is None or (deed.reads and not caller.logs_reads):
-        return await tool.answer(call)
-    id = call.user if deed.name == "user" else getattr(call.given, deed.name)
-    said = {name: getattr(call.given, name) for name in deed.detail}
-    detail = {"tool": tool.name, "client": call.client, **said}
-    detail = {name: value for name, value in detail.items() if value is not None}
-    log = caller.store.within(caller.namespace).operations
-    if deed.reads:
-        answer = await tool.answer(call)
-        await log.record(caller.who, deed.what, str(deed.kind), id, detail=detail)
-        return answer
-    async with log.recording(caller.who, deed.what, str(deed.kind), id, detail=detail):
-        return await tool.answer(call)
 
 
 def _client(context: ServerRequestContext[Any]) -> str | None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
-
-from stateward.actions.page import page_of as first_items
 
 T = TypeVar("T", bound=Struct)
 MOST = 40_000  # characters of JSON in one answer
@@ -53,14 +51,6 @@ def page_of(
         shortened += shown is not item
     following = cursor(shown_items[-1]) if more and shown_items else None
     return ToolPage(shown_items[::-1] if back else shown_items, following, shortened)
-
-
-async def listed_page(
-    listing: AsyncIterator[T], limit: int, cursor: Callable[[T], str]
-) -> ToolPage[T]:
-    """Return the first page of a listing; a page of `limit` items may be followed by others."""
-    page = await first_items(listing, limit, cursor)
-    return page_of(page.items, limit, cursor, more=page.next is not None)
 
 
 def short(item: T, room: int) -> T:

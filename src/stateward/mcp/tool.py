@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from stateward.actions.action import Action, Missing
-from stateward.errors import InvalidInput, NotPermitted
-from stateward.kinds import QUESTION, THREAD, USER, WORKFLOW
-from stateward.owner import UNSAID, Whose
+from stateward.actions.action import Action
+from stateward.kinds import EFFECT, QUESTION, THREAD, USER, WORKFLOW
 from stateward.server.asker import Asker
 from stateward.server.rest import store_for
-from stateward.server.route import RouteDeed
 from stateward.store import Store
 
-WRITTEN = (USER, QUESTION, WORKFLOW)  # the kinds that tools write
-READ_THREAD = RouteDeed("thread read", THREAD, "thread", reads=True)
-
-
-def missing_conversation(id: str) -> Missing:
-    return Missing("conversation", id, "list_conversations shows what there is")
+WRITTEN = (USER, QUESTION, WORKFLOW, THREAD, EFFECT)  # the kinds that tools write
 
 
 class ToolCaller(NamedTuple):
@@ -45,31 +37,9 @@ class ToolCall:
         self.client = client  # how the client calls itself
         self.store = store_for(caller.asker, caller.store, caller.namespace)
 
-    @property
-    def whose(self) -> Whose:
-        """Return the user whose state is meant: the server's one user, or as the call says."""
-        user: str | None = self.given.user
-        own = self.caller.asker.user
-        if own is None:
-            return UNSAID if user is None else user
-        if user not in (None, own):
-            raise NotPermitted("this server is for one user, and that is another: leave out user")
-        return own
-
-    @property
-    def user(self) -> str:
-        """Return the user whose documents are meant; raises if the call names no user."""
-        user = self.whose
-        if not isinstance(user, str):
-            raise InvalidInput("pass user: the id of the user whose documents are meant")
-        return user
-
-
-Answerer = TypeVar("Answerer", bound=Callable[[ToolCall], Awaitable[Any]])
-
 
 class McpTool(NamedTuple):
-    """One row: what goes in and out, what it is for, and what the operations log says of it.
+    """One tool: what goes in and out, and what it is for.
 
     Descriptions are written for a model: they stand here and in the arguments' types.
     """
@@ -79,32 +49,14 @@ class McpTool(NamedTuple):
     arguments: type[Struct]
     output: Any
     description: str
-    deed: RouteDeed | None = None
+    needs: tuple[str, str]  # the right, and the least role that has it
     one_users: bool = True  # False: a server for one user has it not
     action: Action | None = None  # which it is made from
 
     @property
     def changes(self) -> bool:
-        if self.action is not None:
-            return not self.action.reads
-        return self.deed is not None and not self.deed.reads
+        return self.action is not None and not self.action.reads
 
-
-class Tools:
-    """The tools of one topic: a decorator adds each handler, which has the name of its tool."""
-
-    def __init__(self) -> None:
-        self._tools: list[McpTool] = []
-
-    def __iter__(self) -> Iterator[McpTool]:
-        return iter(self._tools)
-
-    def tool(
-        self, arguments: type[Struct], output: Any, description: str, deed: RouteDeed | None = None
-    ) -> Callable[[Answerer], Answerer]:
-        def added(handler: Answerer) -> Answerer:
-            name = handler.__name__.removeprefix("_")
-            self._tools.append(McpTool(name, handler, arguments, output, description, deed))
-            return handler
-
-        return added
+    def is_for(self, asker: Asker) -> bool:
+        """Return whether the tool is there for somebody."""
+        return asker.has_right(*self.needs) and (self.one_users or asker.user is None)

@@ -7,10 +7,14 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from stateward.actions.action import ActionCall, Mcp
+from stateward.actions.arguments import Arguments
+from stateward.actions.threads import ThreadId
+from stateward.codec import MOST as MOST_NUMBER
 from stateward.errors import InvalidInput
-from stateward.mcp.arguments import Number, ThreadId
+from stateward.mcp.action_tools import Model
+from stateward.mcp.conversation_reads import CONVERSATIONS, missing_conversation
 from stateward.mcp.size import MOST, cut, page_of
-from stateward.mcp.tool import READ_THREAD, McpTool, ToolCall, missing_conversation
 from stateward.records import Cursor
 from stateward.why.explanation import explain
 from stateward.why.moment import read_moment
@@ -28,16 +32,14 @@ READ_FOR_WHY = 100  # messages before a turn, and after it
 WHY_SECONDS = 30.0  # that a client waits for it without doubt
 
 
-class Why(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Why(Arguments, frozen=True):
     """Which turn of a conversation."""
 
     thread: ThreadId
     message: Annotated[
-        Number | None,
-        Meta(
-            description="The number of any message of the turn, as read_conversation shows it. "
-            "Without one: the turn with the strongest sign of lost context, or else the last one."
-        ),
+        Annotated[int, Meta(ge=1, le=MOST_NUMBER)] | None,
+        "The number of any message of the turn, as read_conversation shows it. Without one: the "
+        "turn with the strongest sign of lost context, or else the last one.",
     ] = None
 
 
@@ -65,25 +67,6 @@ class WhyAnswer(Struct, frozen=True):
     now: KnowledgeDifference | None
 
 
-async def _why(call: ToolCall) -> WhyAnswer:
-    given: Why = call.given
-    at = None if given.message is None else Cursor(given.message)
-    offload = call.store.sections["threads"].world.offload
-    try:
-        async with asyncio.timeout(WHY_SECONDS):
-            moment = await read_moment(
-                call.store, given.thread, at, last=READ_FOR_WHY, hosts=call.caller.operates
-            )
-            if moment is None:
-                raise missing_conversation(given.thread)
-            return why_answer(await offload(explain, moment))
-    except TimeoutError as error:
-        raise InvalidInput(
-            f"the conversation {given.thread!r} is too long to explain here: "
-            f"read_conversation shows it, and `stateward why URL {given.thread}` takes its time"
-        ) from error
-
-
 def why_answer(it: Explanation) -> WhyAnswer:
     sights = page_of(it.messages, READ_FOR_WHY, lambda sight: "", more=False, back=True).items
     return WhyAnswer(
@@ -104,12 +87,34 @@ def why_answer(it: Explanation) -> WhyAnswer:
     )
 
 
-WHY = McpTool(
+@CONVERSATIONS.read(
     "why",
-    _why,
     Why,
     WhyAnswer,
-    "Explain a turn of a conversation in which the agent forgot or repeated something: what "
-    "the model was given, what it was not, why, and what to do about it.",
-    READ_THREAD,
+    right="threads.read",
+    about="thread",
+    log="thread read",
+    for_one_user=True,
+    mcp=Mcp(
+        "why",
+        "Explain a turn of a conversation in which the agent forgot or repeated something: what "
+        "the model was given, what it was not, why, and what to do about it.",
+    ),
 )
+async def _why(call: ActionCall) -> WhyAnswer:
+    """Explain a turn of a conversation."""
+    asked: Why = call.arguments
+    at = None if asked.message is None else Cursor(asked.message)
+    offload = call.store.sections["threads"].world.offload
+    hosts = isinstance(call.principal, Model) and call.principal.caller.operates
+    try:
+        async with asyncio.timeout(WHY_SECONDS):
+            moment = await read_moment(call.store, asked.thread, at, last=READ_FOR_WHY, hosts=hosts)
+            if moment is None:
+                raise missing_conversation(asked.thread)
+            return why_answer(await offload(explain, moment))
+    except TimeoutError as error:
+        raise InvalidInput(
+            f"the conversation {asked.thread!r} is too long to explain here: "
+            f"read_conversation shows it, and `stateward why URL {asked.thread}` takes its time"
+        ) from error

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from stateward.actions.rights import DEVICE, RIGHTS, ROLE_OF
+from stateward.actions.rights import BUILT_IN, ROLE_OF, ROLES, SCOPE_OF, WIDE, Only, Role
 from stateward.bounds import check_op
 from stateward.codec import shown
 from stateward.errors import NotPermitted
-from stateward.kinds import AUDIT, KINDS, OPERATIONS, QUESTION, USER, ids_of
+from stateward.kinds import AUDIT, KINDS, OPERATIONS, QUESTION, SHARED, USER, ids_of
 from stateward.layers.layer import Execute
 from stateward.ops import (
     Commit,
@@ -74,12 +74,14 @@ class Asker(Struct, frozen=True):
     """The rights of a key or a token."""
 
     name: str  # the id of the key, or the subject of the token
-    scope: str
+    scope: str  # or, with a role, the scope that the action needs which is being carried out
     namespaces: frozenset[str] | None = None  # None: every one
     user: str | None = None  # None: everybody's
     by_token: bool = False
     rate: Rate | None = None  # None: the service's own
     expires: float | None = None  # by the service's clock; None: not by itself
+    role: Role | None = None  # None: the one that the scope stands for
+    only: tuple[Only, ...] = ()  # names that all of them allow; none: any
     # Of a key of one user, by the request:
     rights: DeviceRights = DeviceRights()
     writes: tuple[str, ...] = ()  # kinds
@@ -99,6 +101,8 @@ class Asker(Struct, frozen=True):
     @property
     def is_operator(self) -> bool:
         """Return whether its changes count as made by hand, and go into the operations log."""
+        if self.role is not None:
+            return self.role.by_hand
         return SCOPES.index(self.scope) >= SCOPES.index("operate")
 
     def require(self, scope: str) -> None:
@@ -109,13 +113,53 @@ class Asker(Struct, frozen=True):
                 "another key"
             )
 
-    def require_right(self, right: str) -> None:
-        """Refuse an action whose right the key's role does not have."""
-        if right not in RIGHTS[ROLE_OF[self.scope]] or (self.user and right not in DEVICE):
-            raise NotPermitted(
-                f"this key has the scope {self.scope!r}, and not the right {right}: ask with "
-                "another key"
-            )
+    def has_right(self, right: str, least: str) -> bool:
+        """Return whether the key's role has a right, of which `least` is the least role."""
+        if self.only and right in WIDE:
+            return False
+        return self.has_right_unnarrowed(right, least)
+
+    def has_right_unnarrowed(self, right: str, least: str) -> bool:
+        """Return whether it would have the right if it were not narrowed to names."""
+        role = BUILT_IN[self.scope] if self.role is None else self.role
+        return role.has(right, least)
+
+    @property
+    def role_name(self) -> str:
+        """The name of its role, as the reference calls it."""
+        if self.role is not None:
+            return self.role.name
+        return "device" if self.user and self.scope == "write" else ROLE_OF[self.scope]
+
+    def require_right(self, right: str, least: str) -> None:
+        """Refuse what needs a right that the key's role does not have."""
+        if self.has_right(right, least):
+            return
+        if self.only and right in WIDE:
+            why = f"is only for certain {self.narrowed_to}, and {right} cannot be narrowed"
+        elif self.role is not None:
+            why = f"has the role {self.role.name!r}, which does not have the right {right}"
+        else:
+            scope = SCOPE_OF[least]
+            why = f"has the scope {self.scope!r}, and {right} needs {scope!r}"
+        raise NotPermitted(f"this key {why}: ask with another key")
+
+    @property
+    def narrowed_to(self) -> str:
+        """The sorts of names that it is narrowed to."""
+        sorts = {
+            what
+            for only in self.only
+            for what in Only.__struct_fields__
+            if getattr(only, what) is not None
+        }
+        return " and ".join(sorted(sorts))
+
+    def acting(self, least: str) -> Asker:
+        """Return the asker for one action that its role has the right to."""
+        if self.role is None:
+            return self
+        return replace(self, scope=SCOPES[max(self.role.level, ROLES.index(least))])
 
     def require_name(self, what: str, name: str) -> None:
         """Refuse a name that keys of one user may not use: see `DeviceRights`."""
@@ -137,6 +181,8 @@ class Asker(Struct, frozen=True):
         asks for what is theirs and nothing else, whatever the operation says.
         """
         check_op(op)
+        if self.only:
+            self._check_documents(op)
         if self.is_unlimited:
             if isinstance(op, Commit) and self.is_credential:
                 self._check_writes(op)
@@ -161,6 +207,30 @@ class Asker(Struct, frozen=True):
         if self.user is None:
             return op
         return self._theirs(op)
+
+    def _check_documents(self, op: Op) -> None:
+        """Refuse documents of users, and shared ones, that the key is not narrowed to."""
+        if isinstance(op, List):
+            kind = op.kind if op.within is None else op.within.kind
+            names, asks_for_all = op.documents, op.within is not None
+        elif isinstance(op, Commit):
+            kind, asks_for_all = op.entity.kind, False
+            names = tuple(write.name for write in op.writes if isinstance(write, Put | Delete))
+        elif isinstance(op, Fetch):
+            kind, names = op.entity.kind, op.documents
+            asks_for_all = op.all_documents
+        else:
+            return
+        if kind not in (USER, SHARED):
+            return
+        for only in self.only:
+            if only.documents is not None and asks_for_all:
+                raise NotPermitted("this key is only for certain documents: name one")
+            for name in names:
+                if not only.has("documents", name):
+                    raise NotPermitted(
+                        f"this key is only for certain documents, and {shown(name)} is none of them"
+                    )
 
     def _check_writes(self, op: Commit) -> None:
         kind = op.entity.kind
@@ -221,6 +291,20 @@ class Asker(Struct, frozen=True):
         kind = KINDS.get(entity.kind)
         is_internal = kind is not None and kind.internal
         return not is_internal and not entity.id.startswith(ids_of(self.user))
+
+
+def with_role(asker: Asker, roles: Mapping[str, Role]) -> Asker:
+    """Return the asker with the role that its key or token names, where that is no scope."""
+    if asker.scope in SCOPES:
+        return asker
+    role = roles.get(asker.scope)
+    if role is None:
+        raise NotPermitted(
+            f"this key has the role {asker.scope!r}, which is not known here: the service's "
+            f"serve.toml needs a section [roles.{asker.scope}]"
+        )
+    only = (*asker.only, role.only) if role.only.narrows else asker.only
+    return replace(asker, scope=SCOPES[0], role=role, only=only)
 
 
 async def executed(

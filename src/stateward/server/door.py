@@ -8,10 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from stateward.actions.rights import Role
 from stateward.engines.url import is_loopback
-from stateward.errors import StatewardError
+from stateward.errors import NotPermitted, StatewardError
 from stateward.layers.stack import Stack
-from stateward.server.asker import Asker, DeviceRights, Quota
+from stateward.server.asker import Asker, DeviceRights, Quota, with_role
 from stateward.server.keys import BEGIN, Keys
 from stateward.server.problems import Refusal
 from stateward.server.rates import Rates, RateSettings
@@ -48,18 +49,20 @@ class Door:
         jwt: JwtSettings | None,
         rates: RateSettings,
         devices: DeviceRights,
+        roles: Mapping[str, Role],
         meter: Quota | None = None,
     ) -> None:
         self.rates = Rates(rates, world)
         self.keys = Keys(stack, world)
         self._tokens = None if jwt is None else Tokens(jwt, world)
         self._devices = devices
+        self._roles = roles
         self._meter = meter
         self._insecure_local = insecure_local
 
     async def asker(self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Asker:
         """Return the asker of a request. Raises refusals, and errors of the store with the keys."""
-        asker = await self._known(scope, headers)
+        asker = with_role(await self._known(scope, headers), self._roles)
         if asker.user is not None:
             asker = replace(asker, rights=self._devices)
         if self._meter is not None:
@@ -99,19 +102,25 @@ class Door:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             try:
-                now = await self._known(scope, headers)
+                now = with_role(await self._known(scope, headers), self._roles)
             except Refusal as error:
                 if error.status == 401:
                     return
                 continue
+            except NotPermitted:
+                return  # its role is no more
             except StatewardError:
                 continue  # the store does not answer, and so has nothing for the stream either
-            if (now.scope, now.namespaces, now.user) != (asker.scope, asker.namespaces, asker.user):
+            if _permits(now) != _permits(asker):
                 return
 
     async def close(self) -> None:
         if self._tokens is not None:
             await self._tokens.close()
+
+
+def _permits(asker: Asker) -> tuple[object, ...]:
+    return asker.scope, asker.role, asker.only, asker.namespaces, asker.user
 
 
 def is_forwarded(scope: MutableMapping[str, Any]) -> bool:

@@ -13,10 +13,12 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from stateward.actions.rights import STORED_AS, Only, role
 from stateward.errors import InvalidInput, StatewardError
 from stateward.kinds import API_KEY
 from stateward.layers.stack import Stack
 from stateward.ops import Commit, DocumentAt, Entity, Fetch, Fetched, List, Listed, Put, Value
+from stateward.records import moment
 from stateward.server.asker import OWN_NAMESPACE, SCOPES, Asker
 from stateward.server.rates import rate_of
 from stateward.world import World
@@ -29,7 +31,7 @@ USED_SECONDS = 3600.0  # between two notes in the store that a key is used
 MOST_REMEMBERED = 10_000
 MOST_ADDRESSES = 50  # that are remembered of a key
 AGAIN_SECONDS = 0.1  # after which a key is looked up again if its secret is another
-PERSONS = ("operate", "admin")  # scopes of operators and administrators
+AGENTS = ("read", "write")  # the scopes that programs have
 PERSONS_DAYS = 90.0  # that keys of people are in force unless said otherwise
 DAY = 86_400.0
 LONGEST = 200  # characters: what is longer is no key
@@ -42,7 +44,7 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True):
 
     id: str
     digest: str
-    scope: str
+    scope: str  # or a role that is none of the four
     created: float
     namespaces: tuple[str, ...] | None = None
     user: str | None = None
@@ -54,11 +56,12 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True):
     rotated: float | None = None  # when it got the secret that it has
     former: str | None = None  # the digest of the secret before
     former_until: float | None = None
+    only: Only | None = None  # the names that it is narrowed to
 
     @property
     def is_persons(self) -> bool:
         """Return whether it is an operator's or an administrator's, as far as its scope tells."""
-        return self.scope in PERSONS
+        return self.scope not in AGENTS
 
     def matches(self, secret: str) -> bool:
         """Return whether that is its secret, or the one that it had before."""
@@ -78,11 +81,17 @@ class KeyRecord(Struct, frozen=True, omit_defaults=True):
         ends = self.ends(secret)
         return self.matches(secret) and self.revoked is None and (ends is None or now < ends)
 
+    @property
+    def permitted(self) -> Asker:
+        """Return the asker of a key that is in force."""
+        namespaces = None if self.namespaces is None else frozenset(self.namespaces)
+        only = () if self.only is None else (self.only,)
+        rate = rate_of(self.rate, self.burst)
+        return Asker(self.id, self.scope, namespaces, self.user, rate=rate, only=only)
+
     def asker(self, secret: str) -> Asker:
         """Return who asks with this secret."""
-        namespaces = None if self.namespaces is None else frozenset(self.namespaces)
-        rate, expires = rate_of(self.rate, self.burst), self.ends(secret)
-        return Asker(self.id, self.scope, namespaces, self.user, rate=rate, expires=expires)
+        return replace(self.permitted, expires=self.ends(secret))
 
 
 def digest_of_key(secret: str) -> str:
@@ -100,11 +109,14 @@ def new_key(
     note: str = "",
     rate: float | None = None,
     burst: int | None = None,
+    only: Only | None = None,
 ) -> tuple[str, KeyRecord]:
-    """A key in full, which nothing remembers, and what is stored of it."""
+    """Make a key in full, which nothing remembers, and what is stored of it.
+
+    `scope` is one, or the name of a role.
+    """
     rate_of(rate, burst)
-    if scope not in SCOPES:
-        raise InvalidInput(f"no scope {scope!r}; use one of: {', '.join(SCOPES)}")
+    scope = stored_scope(scope, user)
     id, now = world.new_id(), world.now()
     secret = f"{BEGIN}{id}.{world.new_id()}{world.new_id()}"
     expires = None if lifetime is None else now + lifetime
@@ -120,13 +132,33 @@ def new_key(
         note,
         rate,
         burst,
+        only=only if only is not None and only.narrows else None,
     )
     return secret, record
 
 
+def stored_scope(name: str, user: str | None) -> str:
+    """Return a role as keys have it: its scope, or else its name."""
+    if name == "device" and user is None:
+        raise InvalidInput("the role device is for keys of one user: name the user")
+    if name in SCOPES:
+        return name
+    return STORED_AS.get(name) or role(name).name
+
+
+def ended(record: KeyRecord, now: float) -> str:
+    """Return why a key is not in force any more; "": it is."""
+    if record.revoked is not None:
+        return f"the key was revoked at {moment(record.revoked)}"
+    if record.expires is not None and record.expires <= now:
+        return f"the key expired at {moment(record.expires)}"
+    return ""
+
+
 def usual_lifetime(scope: str, user: str | None) -> float | None:
     """Return for how long a key is in force by default: those of people end, agents' do not."""
-    return PERSONS_DAYS * DAY if user is not None or scope in PERSONS else None
+    is_persons = user is not None or stored_scope(scope, user) not in AGENTS
+    return PERSONS_DAYS * DAY if is_persons else None
 
 
 def rotated_key(

@@ -11,6 +11,8 @@ from msgspec import Meta, Struct, structs
 
 from stateward.actions.action import ChangeMade
 from stateward.actions.page import Page, page_of
+from stateward.actions.page import before_number as before_number
+from stateward.actions.versions import etag as etag
 from stateward.errors import InvalidInput, Reset, Truncated
 from stateward.layers.layer import Execute
 from stateward.ops import Op, Outcome
@@ -23,12 +25,12 @@ from stateward.server.route import MATCH, NONE_MATCH, RestCall, RestRoute
 from stateward.state.scope import Scope
 from stateward.store import Store
 from stateward.wire import JSON, Body
+from stateward.wire import LINES as LINES
 
 T = TypeVar("T")
 NAMESPACE = "stateward-namespace"  # the header that says which, if the key is for several
 MOST_PARAMETERS = 50
 MOST_LISTED = 1000  # of anything, in one page
-LINES = "application/x-ndjson"
 Limit = Annotated[int, Meta(ge=1, le=MOST_LISTED)]
 
 
@@ -130,11 +132,6 @@ def decoded_body(data: bytes, route: RestRoute) -> Any:
 # --- versions ---------------------------------------------------------------------------
 
 
-def etag(version: int, stamp: str | None) -> str:
-    """A version as an ETag; whatever a stamp consists of, it stays within its quotes."""
-    return f'"{version}-{quote(stamp or "", safe="")}"'
-
-
 def cursor_of(tag: str) -> Cursor:
     """The version that an ETag says."""
     text = tag.strip()
@@ -198,15 +195,6 @@ async def page(
     return answer(Page(shown_items, following), headers=linked(call, following))
 
 
-def before_number(after: str | None) -> int | None:
-    """The last number that a page of older entries may have; None: from the newest on."""
-    if after is None:
-        return None
-    if not after.isascii() or not after.isdigit() or len(after) > 15:
-        raise Refusal(400, f"{after!r} is not a position in a list: pass `next` unchanged")
-    return max(0, int(after) - 1)
-
-
 def linked(call: RestCall, following: str | None) -> dict[str, str]:
     """The header that leads to the next page, if there is one."""
     if following is None:
@@ -228,13 +216,11 @@ def event(data: Any, id: str | None = None, name: str | None = None) -> bytes:
     return b"\n".join(lines) + b"\n\n"
 
 
-async def events(
-    changes: AsyncGenerator[T, None], id: Callable[[T], str], shown: Callable[[T], Any]
-) -> AsyncGenerator[bytes, None]:
-    """Changes as events; what ends them for good is the last event."""
+async def events(changes: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, None]:
+    """Yield changes as events under their cursors; what ends them for good is the last event."""
     try:
         async for change in changes:
-            yield event(shown(change), id(change))
+            yield event(change, change.cursor)
     except (Reset, Truncated) as error:
         yield event(msgspec.json.decode(problem_of(error)[1]), name="reset")
     except Exception as error:

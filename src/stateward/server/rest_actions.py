@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -11,14 +11,16 @@ from msgspec import Struct
 from msgspec.structs import FieldInfo
 
 from stateward.actions.action import Action, ActionCall, ChangeMade, Missing
-from stateward.actions.action_log import ActionLog
 from stateward.actions.arguments import Nothing, header_of
 from stateward.actions.carry_out import carry_out
 from stateward.actions.page import Page
 from stateward.actions.rights import SCOPE_OF
+from stateward.actions.versions import etag
+from stateward.records import Cursor
 from stateward.server.reply import Reply
-from stateward.server.rest import answer, linked
+from stateward.server.rest import answer, events, linked
 from stateward.server.route import KEY, RestCall, RestRoute, RouteDeed
+from stateward.wire import EVENTS
 
 IN_QUERY = ("user",)  # whichever the method
 
@@ -36,7 +38,7 @@ def _route(row: Action) -> RestRoute:
         fields.pop(part.strip("{}"), None)
     headers = {n: header for n, each in fields.items() if (header := header_of(each)) is not None}
     rest = [each for name, each in fields.items() if name not in headers]
-    in_query = [each for each in rest if method == "GET" or each.name in IN_QUERY]
+    in_query = [each for each in rest if method in ("GET", "DELETE") or each.name in IN_QUERY]
     in_body = [each for each in rest if each not in in_query]
     deed = None
     if row.log is not None:
@@ -44,23 +46,21 @@ def _route(row: Action) -> RestRoute:
     return RestRoute(
         method,
         path,
+        row.right,
         SCOPE_OF[row.role],
-        _unlogged,
+        partial(answer_action, row),
         row.purpose,
         row.result,
         _struct(f"{row.arguments.__name__}Query", "", in_query),
         _struct(row.rest.body, row.arguments.__doc__ or "", in_body) if in_body else None,
         row.rest.status or (204 if row.result is None else 200),
-        tuple(headers.values()),
+        tuple(dict.fromkeys(headers.values())),
+        gives=row.rest.gives,
         one_users=row.for_one_user,
         writes=row.rest.writes,
         deed=deed,
         action=row,
     )
-
-
-async def _unlogged(call: RestCall) -> Reply:
-    raise AssertionError("an action is answered by answer_action alone")
 
 
 _MADE: dict[tuple[str, ...], type[Struct]] = {}
@@ -98,19 +98,24 @@ def _headers(arguments: type[Struct]) -> Mapping[str, str]:
     return {each.name: header.lower() for each in fields if (header := header_of(each))}
 
 
-async def answer_action(call: RestCall, action: Action, recorder: ActionLog) -> Reply:
-    """Carry out an action, and return what it returns as its route has it."""
+def asked_of(call: RestCall, action: Action, **given: Any) -> ActionCall:
+    """Return what a request asks for; `given` are arguments that come neither by name nor whole."""
     values: dict[str, Any] = {**call.path}
     for part in (call.query, call.body):
-        if part is not None:
+        if isinstance(part, Struct):
             values |= {name: getattr(part, name) for name in part.__struct_fields__}
     for name, header in _headers(action.arguments).items():
-        if header in call.headers:
+        if header in call.headers and not given:
             values[name] = call.headers[header]
-    asked = ActionCall(call.asker, call.store, action.arguments(**values))
+    return ActionCall(call.asker, call.store, action.arguments(**values | given))
+
+
+async def answer_action(action: Action, call: RestCall) -> Reply:
+    """Carry out an action, and return what it returns as its route has it."""
+    asked = asked_of(call, action)
     assert action.rest is not None
     try:
-        value = await carry_out(action, asked, recorder)
+        value = await carry_out(action, asked, call.log)
     except Missing:
         if action.rest.asked.startswith("DELETE") and call.asker.user is None:
             return Reply(204)  # it is as if it had been deleted before
@@ -118,6 +123,15 @@ async def answer_action(call: RestCall, action: Action, recorder: ActionLog) -> 
     if value is None:
         return Reply(204)
     status, headers = action.rest.status or 200, {}
+    if isinstance(value, AsyncGenerator):
+        stream = events(value) if action.rest.gives == EVENTS else value
+        follows = getattr(asked.arguments, "follow", False)
+        return Reply(
+            200, headers={"content-type": action.rest.gives}, events=stream, follows=follows
+        )
+    if action.rest.etag:
+        at = Cursor.of(value.cursor)
+        headers["etag"] = etag(at.version, at.stamp)
     if isinstance(value, ChangeMade) and not value.changed:
         status = 200
         if KEY.lower() in _headers(action.arguments).values():

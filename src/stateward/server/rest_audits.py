@@ -48,7 +48,7 @@ class AuditShown(Struct, frozen=True):
     changes: Comparison | None
 
 
-AUDITS = Routes()
+AUDITS = Routes("audits")
 
 
 @AUDITS.route("GET /v1/audits", "read", Page[AuditInfo], AuditsQuery, one_users=False)

@@ -73,7 +73,7 @@ class ItemList(Struct, frozen=True):
     object: Literal["list"] = "list"
 
 
-CONVERSATION_ITEMS = Routes()
+CONVERSATION_ITEMS = Routes("threads")
 
 
 @CONVERSATION_ITEMS.route(

@@ -104,7 +104,7 @@ def same_life(head: Head) -> NotDroppedSince:
     return NotDroppedSince(nextafter(head.dropped, inf))
 
 
-CONVERSATIONS = Routes()
+CONVERSATIONS = Routes("threads")
 
 
 @CONVERSATIONS.route(

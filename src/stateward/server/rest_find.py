@@ -48,7 +48,7 @@ class FindAnswer(Struct, frozen=True):
     operations: list[LoggedOperation]  # with that correlation id
 
 
-FIND = Routes()
+FIND = Routes("find")
 
 
 @FIND.route("GET /v1/find", "operate", FindAnswer, FindQuery, one_users=False)

@@ -9,8 +9,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from stateward.actions.page import Page
+from stateward.actions.rights import OWN, Only
 from stateward.codec import check_id
-from stateward.errors import StateConflictError
+from stateward.errors import InvalidInput, StateConflictError
 from stateward.kinds import API_KEY
 from stateward.ops import Applied, Commit, Fetch, Fetched, Listed
 from stateward.records import moment
@@ -46,9 +47,10 @@ class KeyBody(Struct, frozen=True, forbid_unknown_fields=True):
     """A new key and its purpose; `namespaces` null: every one. `days`: how long it is in force.
 
     Without, keys of one user, operators and administrators end after 90 days, unless `forever`.
+    `role` is one that is built in or one of the service's own, instead of a scope; `only` narrows
+    the key to names.
     """
 
-    scope: Literal["read", "write", "operate", "admin"]
     namespaces: Annotated[list[str], Meta(min_length=1, max_length=1000)] | None
     user: str | None = None
     days: Annotated[float, Meta(gt=0, lt=36_500)] | None = None
@@ -56,6 +58,16 @@ class KeyBody(Struct, frozen=True, forbid_unknown_fields=True):
     note: Annotated[str, Meta(max_length=1000)] = ""
     rate: Annotated[float, Meta(ge=0.001, le=1_000_000)] | None = None  # requests in a second
     burst: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
+    scope: Literal["read", "write", "operate", "admin"] | None = None
+    role: Annotated[str, Meta(min_length=1, max_length=40)] | None = None
+    only: Only = Only()
+
+    @property
+    def named(self) -> str:
+        """The name of the scope, or of the role."""
+        if (self.scope is None) == (self.role is None):
+            raise InvalidInput("a key has a scope or a role: name one of them")
+        return self.scope or self.role or ""
 
 
 class RotateBody(Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,6 +93,7 @@ class KeyShown(Struct, frozen=True):
     last_used_at: datetime | None = None  # to the hour
     last_used_from: str | None = None  # the latest new address; not of keys of one user
     former_until: datetime | None = None  # the secret before the last is in force until then
+    only: Only | None = None  # the names that it is narrowed to
 
 
 class OwnKey(Struct, frozen=True):
@@ -91,6 +104,9 @@ class OwnKey(Struct, frozen=True):
     namespaces: list[str] | None
     user: str | None
     expires_at: datetime | None
+    role: str
+    rights: list[str]
+    only: list[Only]  # names that all of them allow
 
 
 class KeyMade(Struct, frozen=True):
@@ -114,19 +130,28 @@ def _shown(record: KeyRecord) -> KeyShown:
         record.rate,
         record.burst,
         former_until=None if record.former_until is None else moment(record.former_until),
+        only=record.only,
     )
 
 
-KEYS = Routes()
+KEYS = Routes("keys")
 
 
-@KEYS.route("GET /v1/key", "read", OwnKey, anywhere=True)
+@KEYS.route("GET /v1/key", "read", OwnKey, right=OWN, anywhere=True)
 async def _own(call: RestCall) -> Reply:
     """Get the permissions of the key that makes the request."""
+    from stateward.server.rights_table import rights_of  # which is made from these routes, too
+
     asker = call.asker
     namespaces = None if asker.namespaces is None else sorted(asker.namespaces)
     expires = None if asker.expires is None else moment(asker.expires)
-    return answer(OwnKey(asker.name, asker.scope, namespaces, asker.user, expires))
+    scope = asker.scope if asker.role is None else asker.role.name
+    return answer(
+        OwnKey(
+            *(asker.name, scope, namespaces, asker.user, expires),
+            *(asker.role_name, rights_of(asker), list(asker.only)),
+        )
+    )
 
 
 @KEYS.route("GET /v1/keys", "admin", Page[KeyShown], KeysQuery, one_users=False)
@@ -145,8 +170,16 @@ async def _list(call: RestCall) -> Reply:
     return answer(Page(shown, listed.next), headers=linked(call, listed.next))
 
 
-@KEYS.logged("key create", "scope", kind=API_KEY, name="", namespace=OWN_NAMESPACE)
-@KEYS.route("POST /v1/keys", "admin", KeyMade, body=KeyBody, status=201, one_users=False)
+@KEYS.logged("key create", "scope", "role", kind=API_KEY, name="", namespace=OWN_NAMESPACE)
+@KEYS.route(
+    "POST /v1/keys",
+    "admin",
+    KeyMade,
+    body=KeyBody,
+    status=201,
+    right="keys.create",
+    one_users=False,
+)
 async def _create(call: RestCall) -> Reply:
     """Create a key; it is shown only in this response."""
     body: KeyBody = call.body
@@ -155,36 +188,32 @@ async def _create(call: RestCall) -> Reply:
         check_id(namespace, "a namespace")
     if body.user is not None:
         check_id(body.user, "a user")
-    lifetime = None if body.forever else usual_lifetime(body.scope, body.user)
+    lifetime = None if body.forever else usual_lifetime(body.named, body.user)
     secret, record = new_key(
         scope.world,
-        body.scope,
+        body.named,
         body.namespaces,
         user=body.user,
         lifetime=lifetime if body.days is None else body.days * DAY,
         note=body.note,
         rate=body.rate,
         burst=body.burst,
+        only=body.only,
     )
     await _store(call, storing(record, 0, scope.world.new_op()))
     made = answer(KeyMade(secret, _shown(record)), 201)
     return made._replace(told={"key": record.id})
 
 
-@KEYS.logged("key revoke", kind=API_KEY, namespace=OWN_NAMESPACE)
-@KEYS.route("POST /v1/keys/{key}/revoke", "admin", KeyShown, one_users=False)
-async def _revoke(call: RestCall) -> Reply:
-    """Revoke a key; it is refused within five seconds."""
-    world = call.store.sections["workflows"].world
-    record, version = await _read(call)
-    if record.revoked is None:
-        record = replace(record, revoked=world.now())
-        await _store(call, storing(record, version, world.new_op()))
-    return answer(_shown(record))
-
-
 @KEYS.logged("key rotate", "overlap_hours", kind=API_KEY, namespace=OWN_NAMESPACE)
-@KEYS.route("POST /v1/keys/{key}/rotate", "admin", KeyMade, body=RotateBody, one_users=False)
+@KEYS.route(
+    "POST /v1/keys/{key}/rotate",
+    "admin",
+    KeyMade,
+    body=RotateBody,
+    right="keys.rotate",
+    one_users=False,
+)
 async def _rotate(call: RestCall) -> Reply:
     """Give a key a new secret; the old one stays in force for a while."""
     body: RotateBody = call.body
@@ -194,6 +223,18 @@ async def _rotate(call: RestCall) -> Reply:
     secret, record = rotated_key(record, world, body.overlap_hours * 3600.0, lifetime)
     await _store(call, storing(record, version, world.new_op()))
     return answer(KeyMade(secret, _shown(record)))
+
+
+@KEYS.logged("key revoke", kind=API_KEY, namespace=OWN_NAMESPACE)
+@KEYS.route("POST /v1/keys/{key}/revoke", "admin", KeyShown, right="keys.revoke", one_users=False)
+async def _revoke(call: RestCall) -> Reply:
+    """Revoke a key; it is refused within five seconds."""
+    world = call.store.sections["workflows"].world
+    record, version = await _read(call)
+    if record.revoked is None:
+        record = replace(record, revoked=world.now())
+        await _store(call, storing(record, version, world.new_op()))
+    return answer(_shown(record))
 
 
 async def _read(call: RestCall) -> tuple[KeyRecord, int]:

@@ -45,7 +45,7 @@ class LockShown(Struct, frozen=True):
     until: datetime | None
 
 
-LOCKS = Routes()
+LOCKS = Routes("locks")
 
 
 @LOCKS.route("GET /v1/locks", "read", Page[LockShown], LocksQuery, one_users=False)
@@ -80,7 +80,14 @@ def _kind(call: RestCall) -> str:
 
 
 @LOCKS.logged("lock break", "token", kind=_kind)
-@LOCKS.route("POST /v1/locks/{lock}/break", "operate", None, body=BreakBody, one_users=False)
+@LOCKS.route(
+    "POST /v1/locks/{lock}/break",
+    "operate",
+    None,
+    body=BreakBody,
+    right="locks.break",
+    one_users=False,
+)
 async def _break(call: RestCall) -> Reply:
     """Break a lock that is held with this token."""
     body: BreakBody = call.body

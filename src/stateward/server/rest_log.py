@@ -6,12 +6,10 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from stateward.actions.action import Action
 from stateward.actions.action_log import LOOK_SPAN, ActionLog
 from stateward.observe.correlation import correlation_id
 from stateward.records import moment
 from stateward.server.reply import Reply
-from stateward.server.rest_actions import answer_action
 from stateward.server.route import RestCall, RestRoute, RouteDeed
 from stateward.state.operation_record import DONE, target_of
 from stateward.state.operations_log import OperationsLog
@@ -34,7 +32,9 @@ async def answered(
     """
     deed = route.deed
     if route.action is not None:
-        return await _action_answered(call, route.action, log_of(None), look)
+        logs = call.asker.is_operator
+        recorder = ActionLog(log_of(None), "rest", changes=logs, reads=logs, look=look)
+        return await _action_answered(call, route, recorder)
     if deed is None or not call.asker.is_operator:
         return await route.answer(call)
     who, kind = call.asker.who, deed.kind if isinstance(deed.kind, str) else deed.kind(call)
@@ -67,15 +67,11 @@ async def answered(
     return reply
 
 
-async def _action_answered(
-    call: RestCall, action: Action, log: OperationsLog, look: str | None
-) -> Reply:
-    is_operator = call.asker.is_operator
-    recorder = ActionLog(log, "rest", changes=is_operator, reads=is_operator, look=look)
-    reply = await answer_action(call, action, recorder)
-    if recorder.number is None:
+async def _action_answered(call: RestCall, route: RestRoute, log: ActionLog) -> Reply:
+    reply = await route.answer(call._replace(log=log))
+    if log.number is None:
         return reply
-    return reply._replace(headers={**reply.headers, LOOK: str(recorder.number)})
+    return reply._replace(headers={**reply.headers, LOOK: str(log.number)})
 
 
 async def _told(

@@ -44,7 +44,7 @@ class LogCheck(Struct, frozen=True):
     confirmed: int  # up to this entry, a head that was compared with confirms it; 0: none was
 
 
-OPERATIONS_LOG = Routes()
+OPERATIONS_LOG = Routes("log")
 
 
 @OPERATIONS_LOG.route(

@@ -18,7 +18,7 @@ class ReplicasShown(Struct, frozen=True):
     items: list[ReplicaInfo]
 
 
-REPLICAS = Routes()
+REPLICAS = Routes("replicas")
 
 
 @REPLICAS.route("GET /v1/replicas", "operate", ReplicasShown, one_users=False)
@@ -32,7 +32,7 @@ async def _replicas(call: RestCall) -> Reply:
     return answer(ReplicasShown(replicas_in(outcomes, scope.world.now())))
 
 
-@REPLICAS.route("GET /v1/health", "operate", Health, one_users=False)
+@REPLICAS.route("GET /v1/health", "operate", Health, right="health.read", one_users=False)
 async def _health(call: RestCall) -> Reply:
     """Check the store, with breaker, spill and alarms; 200 even if it does not answer."""
     health = await call.store.health()

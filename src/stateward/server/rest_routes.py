@@ -5,33 +5,35 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from stateward.actions.context import CONTEXT
 from stateward.actions.effects import EFFECTS
+from stateward.actions.journals import JOURNALS
 from stateward.actions.kinds import KINDS
+from stateward.actions.knowledge import KNOWLEDGE
 from stateward.actions.questions import QUESTIONS
+from stateward.actions.rights import OWN
 from stateward.actions.schedules import SCHEDULES
 from stateward.actions.tasks import TASKS
+from stateward.actions.threads import THREADS
+from stateward.actions.transcripts import TRANSCRIPTS
+from stateward.actions.users import USERS
 from stateward.actions.workflows import WORKFLOWS
 from stateward.server.openapi import document_of
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
 from stateward.server.rest_actions import routes_of
+from stateward.server.rest_appends import APPENDS
 from stateward.server.rest_audits import AUDITS
-from stateward.server.rest_context import CONTEXT
 from stateward.server.rest_conversation_items import CONVERSATION_ITEMS
 from stateward.server.rest_conversations import CONVERSATIONS
 from stateward.server.rest_documents import DOCUMENTS
 from stateward.server.rest_find import FIND
-from stateward.server.rest_journals import JOURNALS
 from stateward.server.rest_keys import KEYS
-from stateward.server.rest_knowledge import KNOWLEDGE
 from stateward.server.rest_locks import LOCKS
 from stateward.server.rest_operations import OPERATIONS_LOG
 from stateward.server.rest_replicas import REPLICAS
 from stateward.server.rest_signals import SIGNALS
 from stateward.server.rest_storage import STORAGE
-from stateward.server.rest_threads import THREADS
-from stateward.server.rest_transcripts import TRANSCRIPTS
-from stateward.server.rest_users import USERS
 from stateward.server.route import RestCall, RestRoute
 
 
@@ -46,9 +48,10 @@ async def _openapi(call: RestCall) -> Reply:
 
 
 ROUTES = (
-    *THREADS,
-    *TRANSCRIPTS,
-    *KNOWLEDGE,
+    *routes_of(THREADS),
+    *routes_of(TRANSCRIPTS),
+    *routes_of(KNOWLEDGE),
+    *APPENDS,
     *CONVERSATION_ITEMS,
     *CONVERSATIONS,
     *DOCUMENTS,
@@ -58,9 +61,9 @@ ROUTES = (
     *routes_of(EFFECTS),
     *routes_of(SCHEDULES),
     *LOCKS,
-    *CONTEXT,
-    *JOURNALS,
-    *USERS,
+    *routes_of(CONTEXT),
+    *routes_of(JOURNALS),
+    *routes_of(USERS),
     *STORAGE,
     *FIND,
     *routes_of(KINDS),
@@ -70,6 +73,7 @@ ROUTES = (
     *SIGNALS,
     *AUDITS,
     RestRoute(
-        "GET", "/v1/openapi.json", "read", _openapi, "Get this API as OpenAPI 3.1", dict[str, Any]
+        *("GET", "/v1/openapi.json", OWN, "read", _openapi, "Get this API as OpenAPI 3.1"),
+        dict[str, Any],
     ),
 )

@@ -22,7 +22,7 @@ class SignalsQuery(Struct, frozen=True, forbid_unknown_fields=True):
     replica: str | None = None
 
 
-SIGNALS = Routes()
+SIGNALS = Routes("signals")
 
 
 @SIGNALS.route("GET /v1/signals", "read", Signals, SignalsQuery, one_users=False)

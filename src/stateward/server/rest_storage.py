@@ -47,7 +47,7 @@ class LargestThreads(Struct, frozen=True):
     items: list[ThreadInfo]
 
 
-STORAGE = Routes()
+STORAGE = Routes("storage")
 
 
 @STORAGE.route("GET /v1/storage", "operate", StorageShown, one_users=False)
@@ -69,7 +69,9 @@ async def _largest(call: RestCall) -> Reply:
     return answer(LargestThreads(infos[: query.limit]))
 
 
-@STORAGE.route("GET /v1/namespaces", "operate", NamespaceNames, one_users=False)
+@STORAGE.route(
+    "GET /v1/namespaces", "operate", NamespaceNames, right="namespaces.read", one_users=False
+)
 async def _namespaces(call: RestCall) -> Reply:
     """List the namespaces that the key has access to."""
     stack, asker = call.store.sections["workflows"].stack, call.asker

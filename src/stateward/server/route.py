@@ -10,14 +10,17 @@ from msgspec import Struct
 
 from stateward.actions.action import Action
 from stateward.actions.arguments import Nothing
+from stateward.actions.rights import RIGHT, ROLE_OF
+from stateward.errors import InvalidInput
 from stateward.server.asker import Asker
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
 from stateward.store import Store
+from stateward.wire import EVENTS as EVENTS
 from stateward.wire import JSON
 
-EVENTS = "text/event-stream"
 MERGE_PATCH = "application/merge-patch+json"
+VERBS = {"GET": "read", "DELETE": "delete"}  # of rights
 MATCH, NONE_MATCH, KEY = "If-Match", "If-None-Match", "Idempotency-Key"
 LAST_EVENT = "Last-Event-ID"
 RETRIES = "X-Stainless-Retry-Count"  # by OpenAI's clients
@@ -33,6 +36,7 @@ class RestCall(NamedTuple):
     body: Any
     headers: dict[str, str]  # those that its route takes, in lower case
     asked: str  # the query as it was sent
+    log: Any = None  # of actions: an `ActionLog`
 
 
 Answer = Callable[[RestCall], Awaitable[Reply]]
@@ -55,7 +59,8 @@ class RestRoute(NamedTuple):
 
     method: str
     path: str
-    scope: str
+    right: str
+    scope: str  # the least that has the right
     answer: Answer
     purpose: str
     output: Any = None  # None: no body
@@ -74,6 +79,11 @@ class RestRoute(NamedTuple):
     action: Action | None = None  # which it is made from
 
     @property
+    def least(self) -> str:
+        """The least role that has the right."""
+        return ROLE_OF[self.scope]
+
+    @property
     def segments(self) -> list[str]:
         return self.path.split("/")
 
@@ -86,6 +96,7 @@ class RestRoute(NamedTuple):
 class RouteOptions(TypedDict, total=False):
     """The fields of a `RestRoute` that few routes need."""
 
+    right: str
     status: int
     headers: tuple[str, ...]
     empty: tuple[int, ...]
@@ -100,10 +111,12 @@ class RouteOptions(TypedDict, total=False):
 class Routes:
     """The rows of one topic: a decorator above each handler makes the row.
 
-    The first sentence of the handler's docstring is the purpose of the route.
+    The first sentence of the handler's docstring is the purpose of the route. Its right is that of
+    the topic to read, to write or to delete, unless it names another.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, topic: str) -> None:
+        self._topic = topic
         self._rows: list[RestRoute] = []
 
     def __iter__(self) -> Iterator[RestRoute]:
@@ -121,11 +134,16 @@ class Routes:
         """Make a row of the handler: `asked` is its method and path, `scope` what the key needs."""
         method, _, path = asked.partition(" ")
         options.setdefault("status", 204 if output is None else 200)
+        right = options.pop("right", f"{self._topic}.{VERBS.get(method, 'write')}")
+        if RIGHT.fullmatch(right) is None or scope not in ROLE_OF:
+            raise InvalidInput(f"{asked} needs a right like threads.read, and a scope that has it")
 
         def added(handler: Answer) -> Answer:
             purpose = (handler.__doc__ or "").partition("\n")[0].removesuffix(".")
             self._rows.append(
-                RestRoute(method, path, scope, handler, purpose, output, query, body, **options)
+                RestRoute(
+                    *(method, path, right, scope, handler, purpose, output, query, body), **options
+                )
             )
             return handler
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.json import encode as encode_json
 from msgspec.structs import replace
@@ -38,6 +38,15 @@ from stateward.server.reply import Reply
 from stateward.server.rest import decoded_body, decoded_query, namespace_of, store_for
 from stateward.server.rest_log import LOOK, answered
 from stateward.server.rest_routes import ROUTES
+from stateward.server.rights_table import (
+    METRICS,
+    REFUSALS,
+    SERVICE,
+    TOOLS,
+    WRITING_TOOLS,
+    RoleSettings,
+    roles_of,
+)
 from stateward.server.route import RestCall, RestRoute, RouteTable
 from stateward.server.store_calls import ServiceCall, StoreCalls
 from stateward.server.stream import streamed
@@ -49,19 +58,10 @@ from stateward.wire import EXECUTE, JSON, MSGPACK, PROBLEM, STORE, WAIT, Body
 T = TypeVar("T")
 
 LARGEST_OF_USERS = 4 << 20  # bytes of operations of one user's key
-METRICS = "/metrics"
-REFUSALS = "/v1/refusals"
 TRACEPARENT = b"traceparent"  # of W3C Trace Context
 CORRELATION = b"stateward-correlation"  # by which the log knows the request
-MCP = {"/mcp": False, "/mcp/write": True}  # whether its tools may change something
+MCP = {TOOLS: False, WRITING_TOOLS: True}  # whether its tools may change something
 PRIVATE = {"cache-control": "no-store"}  # for whoever stands between
-
-
-class ServiceRoute(NamedTuple):
-    """Which scope a request needs at least, and who answers it."""
-
-    scope: str
-    answer: Callable[[ServiceCall], Awaitable[Reply]]
 
 
 class Application:
@@ -77,6 +77,7 @@ class Application:
         jwt: JwtSettings | None,
         rates: RateSettings,
         devices: DeviceRights,
+        roles: Mapping[str, RoleSettings],
         log_heads: LogHeadSettings,
         quotas: QuotaSettings,
     ) -> None:
@@ -97,6 +98,7 @@ class Application:
             jwt=jwt,
             rates=rates,
             devices=devices,
+            roles=roles_of(roles),
             meter=self._quotas,
         )
         self._largest_body = largest_body
@@ -109,12 +111,12 @@ class Application:
         self.failure: Exception | None = None  # what kept the store from being opened
         self.rest = RouteTable(ROUTES)
         calls = StoreCalls(store, self._world, self._door.rates, largest_body, self._stopping)
-        self.routes: dict[tuple[str, str], ServiceRoute] = {
-            ("POST", EXECUTE): ServiceRoute("read", calls.execute),
-            ("POST", WAIT): ServiceRoute("read", calls.wait),
-            ("GET", METRICS): ServiceRoute("operate", self._metrics),
-            ("GET", REFUSALS): ServiceRoute("operate", self._refusals),
-            ("GET", STORE): ServiceRoute("read", calls.describe),
+        self.routes: dict[tuple[str, str], Callable[[ServiceCall], Awaitable[Reply]]] = {
+            ("POST", EXECUTE): calls.execute,
+            ("POST", WAIT): calls.wait,
+            ("GET", METRICS): self._metrics,
+            ("GET", REFUSALS): self._refusals,
+            ("GET", STORE): calls.describe,
         }
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -234,8 +236,8 @@ class Application:
             tag = headers.get(b"if-none-match", b"").decode("latin-1")
             return dashboard(scope["method"], path.removeprefix("/ui"), tag)
         asker = await self._door.asker(scope, headers)
-        route = self.routes.get((scope["method"], path))
-        if route is None:
+        answer = self.routes.get((scope["method"], path))
+        if answer is None:
             match = self.rest.find(scope["method"], segments(scope))
             if match is not None:
                 return await self._rest(asker, *match, scope, receive)
@@ -243,7 +245,8 @@ class Application:
             if methods:
                 raise Refusal(405, f"use {' or '.join(sorted(methods))}", allow=", ".join(methods))
             raise Refusal(404, "the service has no such path")
-        asker.require(route.scope)
+        needs = SERVICE[scope["method"], path]
+        asker.require_right(needs.right, needs.least)
         kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0]
         data = b""
         if scope["method"] == "POST":
@@ -254,7 +257,8 @@ class Application:
             if asker.user is not None:
                 largest = min(largest, LARGEST_OF_USERS)
             data = await self._body(asker, headers, receive, largest)
-        return await route.answer(ServiceCall(asker, Body(data, kind), lambda: hung_up(receive)))
+        acting = asker.acting(needs.least)
+        return await answer(ServiceCall(acting, Body(data, kind), lambda: hung_up(receive)))
 
     async def _body(
         self, asker: Asker, headers: Mapping[bytes, bytes], receive: Receive, largest: int
@@ -267,7 +271,8 @@ class Application:
         write, headers = MCP[below_root(scope)], dict(scope["headers"])
         try:
             asker = await self._door.asker(scope, headers)
-            asker.require("write" if write else "read")
+            needs = SERVICE["POST", below_root(scope)]
+            asker.require_right(needs.right, needs.least)
             namespace = namespace_of(asker, headers, self._namespace)
             if scope["method"] == "POST":
                 receive = again(
@@ -303,7 +308,7 @@ class Application:
         """A route of the REST API: whoever asks gets a store that checks whatever they ask."""
         headers = dict(scope["headers"])
         try:
-            asker.require(route.scope)
+            asker.require_right(route.right, route.least)
             if asker.user is not None and not route.one_users:
                 raise NotPermitted("this key is for one user, and this does not belong to one user")
             own = self._namespace
@@ -322,10 +327,11 @@ class Application:
                 for name in route.headers
                 if name.lower().encode() in headers
             }
+            acting = asker.acting(route.least)
             if asker.user is not None:
-                asker = replace(asker, writes=route.writes, names_for_it=route.names_new)
-            store = store_for(asker, self._store, namespace)
-            call = RestCall(asker, store, path, query, body, route_headers, asked.decode("ascii"))
+                acting = replace(acting, writes=route.writes, names_for_it=route.names_new)
+            store = store_for(acting, self._store, namespace)
+            call = RestCall(acting, store, path, query, body, route_headers, asked.decode("ascii"))
             # The service's own: a key need not be one that may write there.
             within = self._store.within
             look = headers.get(LOOK.encode(), b"").decode("latin-1") or None
@@ -379,6 +385,7 @@ def app(
     jwt: JwtSettings | None = None,
     rates: RateSettings | None = None,
     devices: DeviceRights | None = None,
+    roles: Mapping[str, RoleSettings] | None = None,
     log_heads: LogHeadSettings | None = None,
     quotas: QuotaSettings | None = None,
 ) -> Application:
@@ -386,12 +393,12 @@ def app(
 
     Whoever asks needs a key (`stateward key create`) or, with `jwt`, a token of the issuer that it
     names; but with `insecure_local` not those on this machine. `rates` are the limits of each
-    asker, and `devices` what keys of one user may do beside their own conversations. `log_heads` is
-    where heads of the operations logs are published, and `quotas` is how many bytes namespaces may
-    keep; both need a server that runs the application's lifespan. A body may have `largest_body`
-    bytes and take `body_seconds` to arrive. The store opens and closes with the application;
-    mounted into another, at its first use, and whoever made it closes it. Raises `InvalidInput` for
-    a layered store.
+    asker, `devices` what keys of one user may do beside their own conversations, and `roles` the
+    roles of your own that keys and tokens may name. `log_heads` is where heads of the operations
+    logs are published, and `quotas` is how many bytes namespaces may keep; both need a server that
+    runs the application's lifespan. A body may have `largest_body` bytes and take `body_seconds` to
+    arrive. The store opens and closes with the application; mounted into another, at its first use,
+    and whoever made it closes it. Raises `InvalidInput` for a layered store.
     """
     return Application(
         store,
@@ -401,6 +408,7 @@ def app(
         jwt=jwt,
         rates=rates or RateSettings(),
         devices=devices or DeviceRights(),
+        roles=roles or {},
         log_heads=log_heads or LogHeadSettings(),
         quotas=quotas or QuotaSettings(),
     )

@@ -19,6 +19,7 @@ from stateward.server.asker import DeviceRights
 from stateward.server.log_heads import LogHeadSettings
 from stateward.server.quotas import QuotaSettings
 from stateward.server.rates import RateSettings
+from stateward.server.rights_table import RoleSettings, roles_of
 from stateward.server.tokens import JwtSettings
 
 PORT = 7878
@@ -42,11 +43,13 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     stop_seconds: int = 30  # that what is in progress may take when it stops
     limits: RateSettings = RateSettings()
     devices: DeviceRights = DeviceRights()
+    roles: dict[str, RoleSettings] = {}
     jwt: JwtSettings | None = None
     operations_log: LogHeadSettings = LogHeadSettings()
     quotas: QuotaSettings = QuotaSettings()
 
     def __post_init__(self) -> None:
+        roles_of(self.roles)
         if self.insecure_local and not is_loopback(self.host):
             raise InvalidInput("--insecure-local only works on this machine: leave out --host")
         if bool(self.tls_cert) != bool(self.tls_key):

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from msgspec import Struct
 from msgspec.structs import replace
 
+from stateward.actions.rights import ROLE_NAME, STORED_AS
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
 from stateward.server.asker import OWN_NAMESPACE, SCOPES, Asker
@@ -185,20 +186,25 @@ class Tokens:
             namespaces = frozenset(check_id(each, "a namespace") for each in listed)
             if not 0 < len(listed) <= MOST_NAMESPACES or OWN_NAMESPACE in namespaces:
                 raise InvalidInput("namespaces that no token can be for")
-            asker = Asker(name, self._scope_of(claims), namespaces, user, by_token=True)
+            asker = Asker(name, self._scope_of(claims, user), namespaces, user, by_token=True)
             check_id(asker.who, "who does it")
             return asker
         except InvalidInput:
             _refuse("a claim that identifies the user is missing or invalid")
 
-    def _scope_of(self, claims: Mapping[str, Any]) -> str:
-        """The highest of those that it has: each permits what those before it do."""
+    def _scope_of(self, claims: Mapping[str, Any], user: str | None) -> str:
+        """Return the highest of its scopes, or else the first role that it names."""
         claim = claims.get(self._settings.scope_claim)
         words = claim.split() if isinstance(claim, str) else claim
         prefix = self._settings.scope_prefix
+        words = words if isinstance(words, list) else []
         for scope in reversed(SCOPES):
-            if isinstance(words, list) and prefix + scope in words:
+            if prefix + scope in words:
                 return scope
+        for word in words if prefix else ():
+            name = word.removeprefix(prefix) if isinstance(word, str) else ""
+            if name != word and ROLE_NAME.fullmatch(name) and (user or name != "device"):
+                return STORED_AS.get(name, name)
         _refuse("it has no scope of this service")
 
 

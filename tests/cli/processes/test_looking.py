@@ -35,6 +35,8 @@ LOOKS = {
     **{f"{noun} list": [noun, "list", "URL"] for noun in NOUNS},
     "thread show": ["thread", "show", "URL", "t-1"],
     "thread export": ["thread", "export", "URL", "t-1", "FILE"],
+    "thread pin --dry-run": ["thread", "pin", "URL", "t-1", "--dry-run"],
+    "thread unpin --dry-run": ["thread", "unpin", "URL", "t-1", "--dry-run"],
     "thread delete --dry-run": ["thread", "delete", "URL", "t-1", "--dry-run"],
     "user show": ["user", "show", "URL", "u-1"],
     "key list": ["key", "list", "URL"],

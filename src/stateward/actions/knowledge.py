@@ -1,51 +1,25 @@
-"""The REST API of what an agent was given when it said a turn, and what is different since."""
+"""The action that says what an agent was given when it wrote a turn, and what differs since."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 
+from stateward.actions.action import ActionCall, Actions, Missing, Rest
+from stateward.actions.arguments import Arguments, Id, User
+from stateward.actions.documents import NamedDocument, named_document
+from stateward.actions.transcripts import ReceiptShown, receipt_shown
+from stateward.bounds import CURSOR_BYTES, Text
 from stateward.errors import InvalidInput, NotKept
+from stateward.kinds import THREAD
 from stateward.records import WorkflowInfo
-from stateward.server.problems import Refusal
-from stateward.server.reply import Reply
-from stateward.server.rest import answer, whose
-from stateward.server.rest_documents import NamedDocument, named_document
-from stateward.server.route import RestCall, Routes
-from stateward.state.window_record import Gone, Knowledge, TurnReceipt
+from stateward.state.window_record import Gone, Knowledge
 from stateward.store import Store
 
 LOOKED_BACK = 10  # messages: the turn before may have been stored with its question apart
-
-
-class KnewQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """`against` compares it with what the turn before was given, or with what there is now."""
-
-    user: str | None = None
-    against: Literal["before", "now"] | None = None
-
-
-class ReceiptShown(Struct, frozen=True):
-    """What a turn was given, in numbers: see `TurnReceipt`."""
-
-    version: int
-    given: int
-    pinned: int
-    omitted: int
-    summarised: int
-    has_summary: bool
-    shortened: int
-    tokens: int | None
-    last: int | None
-    turns: int | None
-    max_tokens: int | None
-    documents: dict[str, int] | None  # versions
-    workflows: list[str] | None
-    left_out: dict[str, int]
-    unread: bool
 
 
 class KnowledgeChange(Struct, frozen=True):
@@ -81,53 +55,51 @@ class KnowledgeShown(Struct, frozen=True):
     difference: ComparedKnowledge | None = None  # null: not asked for, or nothing to compare with
 
 
-def receipt_shown(it: TurnReceipt) -> ReceiptShown:
-    """A receipt with its fields by name: it is stored with shorter ones."""
-    versions = None if it.documents is None else {n: of[0] for n, of in it.documents.items()}
-    return ReceiptShown(
-        *(it.version, it.given, it.pinned, it.omitted, it.summarised, it.summary is not None),
-        *(it.shortened, it.tokens, it.last, it.turns, it.max_tokens, versions),
-        *(None if it.workflows is None else sorted(it.workflows), it.left_out, it.unread),
-    )
+class KnewQuery(Arguments, frozen=True, kw_only=True):
+    """`against` compares it with what the turn before was given, or with what there is now."""
+
+    thread: Id
+    version: Annotated[str, Text(1, CURSOR_BYTES), "The version of a message of the turn."]
+    user: User = None
+    against: Literal["before", "now"] | None = None
 
 
-KNOWLEDGE = Routes()
+KNOWLEDGE = Actions(THREAD, for_one_user=True)
 
 
-@KNOWLEDGE.logged("thread read", reads=True)
-@KNOWLEDGE.route("GET /v1/threads/{thread}/knew/{version}", "read", KnowledgeShown, KnewQuery)
-async def _knew(call: RestCall) -> Reply:
+@KNOWLEDGE.read(
+    "knew", KnewQuery, KnowledgeShown, rest=Rest("GET /v1/threads/{thread}/knew/{version}")
+)
+async def _knew(call: ActionCall) -> KnowledgeShown:
     """Get what the agent was given when it wrote the turn of a message."""
-    query: KnewQuery = call.query
-    text, thread, user = call.path["version"], call.path["thread"], whose(call, query.user)
+    asked: KnewQuery = call.arguments
     try:
-        knew = await call.store.knew(thread, text, user=user)
+        knew = await call.store.knew(asked.thread, asked.version, user=call.whose)
     except InvalidInput as error:
-        number = text.partition(".")[0]
+        number = asked.version.partition(".")[0]
         if number.isascii() and number.isdigit():
-            raise Refusal(404, str(error)) from error
+            raise Missing("turn", asked.version, str(error)) from error
         raise
     if knew is None:
-        raise Refusal(404, "that turn was stored without a receipt: see saw= of Thread.append")
+        why = "it was stored without a receipt: see saw= of Thread.append"
+        raise Missing("turn", asked.version, why)
     difference = None
-    if query.against == "before":
-        difference = await _since_before(call.store, knew, user)
-    elif query.against == "now":
-        difference = await _until_now(call.store, knew, user)
-    return answer(
-        KnowledgeShown(
-            knew.thread,
-            knew.version,
-            knew.at,
-            receipt_shown(knew.receipt),
-            knew.messages,
-            knew.numbers,
-            knew.summary,
-            [named_document(name, of) for name, of in knew.user.items()],
-            knew.workflows,
-            knew.gone,
-            difference,
-        )
+    if asked.against == "before":
+        difference = await _since_before(call.store, knew, call.whose)
+    elif asked.against == "now":
+        difference = await _until_now(call.store, knew, call.whose)
+    return KnowledgeShown(
+        knew.thread,
+        knew.version,
+        knew.at,
+        receipt_shown(knew.receipt),
+        knew.messages,
+        knew.numbers,
+        knew.summary,
+        [named_document(name, of) for name, of in knew.user.items()],
+        knew.workflows,
+        knew.gone,
+        difference,
     )
 
 
