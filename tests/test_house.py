@@ -210,26 +210,26 @@ LONG_FUNCTIONS: set[str] = set()
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
     "audit": 18_462,
-    "base": 4_106,
+    "base": 4_132,
     "benchmark": 702,
     "cli": 6_686,
-    "context": 1_123,
+    "context": 1_145,
     "engines": 14_092,
-    "integrations": 10_418,
-    "layers": 4_844,
+    "integrations": 10_583,
+    "layers": 4_961,
     "mcp": 1_197,
     "observe": 3_147,
     "pages": 734,
     "repeats": 2_160,
     "server": 6_805,
     "shapes": 2_597,
-    "state": 14_545,
+    "state": 15_893,
     "testing": 5_737,
     "transfer": 4_199,
     "volumes": 298,
     "why": 1_523,
 }
-TOTAL = 102_600  # to be lowered to 95,000
+TOTAL = 104_083  # to be lowered to 95,000
 
 # Docstrings that open with a riddle (house_counts.RIDDLE). Their first sentence is a verb with
 # its object ("Return …") or a noun phrase. The numbers only fall.
