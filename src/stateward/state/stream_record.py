@@ -34,8 +34,9 @@ class LiveEvent(Struct, frozen=True):
     `begin`: a delivery has begun to answer; what was read of an earlier one is void. `delta`: what
     was written since, joined in `text` and one by one in `parts`; `late` if the store could not
     take it in time. `end`: nothing more comes. `status` is then `done`, with the stored `message`;
-    `stopped`; `interrupted`, if the writer has failed or died; or `absent`, if there is no such
-    request. Pass `cursor` as `after` to resume behind the event.
+    `stopped`, perhaps with a `message` that was stored all the same; `interrupted`, if the writer
+    has failed or died; or `absent`, if there is no such request. Pass `cursor` as `after` to resume
+    behind the event.
     """
 
     kind: Literal["begin", "delta", "end"]

@@ -103,7 +103,7 @@ class LiveReader:
             if event.kind != "end":
                 events.append(event)
             elif entry.seq == fetched.head.version:  # else another delivery has begun since
-                message = self._stored() if event.status == DONE else None
+                message = self._stored()
                 begun = read_entry(entry.body).repeated
                 if message is not None and begun:
                     if before < begun:  # what was read is of an earlier delivery
@@ -114,7 +114,8 @@ class LiveReader:
         return events
 
     def _end(self, status: str, message: dict[str, Any] | None) -> LiveEvent:
-        message = message if status == DONE else None
+        if message is not None and status == INTERRUPTED:
+            status = DONE  # stored by its writer after all, or by another delivery
         return LiveEvent("end", str(self._at), status=status, message=message)  # type: ignore[arg-type]
 
     def _event(self, entry: Entry) -> LiveEvent:
