@@ -29,8 +29,10 @@ DASHBOARD_STAMP := $(LIGHT_STAMP)-dashboard
 comma := ,
 AUDIT_STAMP := $(LIGHT_STAMP)-audit-$(subst $(comma),-,$(AUDIT_EXTRAS))
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
-PYTEST := $(BIN)/python -m pytest -q --no-header
-AGAIN := $(BIN)/python tools/once_more.py
+# Each environment has a cache of its own: tests run on several Pythons at the same time.
+CACHE := .pytest_cache/$(notdir $(VENV))
+PYTEST := $(BIN)/python -m pytest -q --no-header -o cache_dir=$(CACHE)
+AGAIN := $(BIN)/python tools/once_more.py $(CACHE)
 
 # Whatever the caller's shell carries must not leak into the tools. Without bytecode every process
 # that a test starts would compile the package again, and that takes longer than most of them run.
@@ -38,7 +40,7 @@ unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE
 export PYTHONHASHSEED := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help venv lint types sync drift generate packages node langgraph-server docs test fast verify untimed soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings release clean
+.PHONY: help venv environment environments needs lint types sync drift generate packages node langgraph-server docs test fast verify untimed soak bench bench-scale bench-peers budgets bench-repeats demo dashboard audit audit-power findings release clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1	/p' $(MAKEFILE_LIST) | expand -t 15
@@ -120,14 +122,25 @@ fast: $(STAMP)
 	@$(PYTEST) --cache-clear --tier $(TIER) -n $(FAST_WORKERS) --dist worksteal $(ARGS) || { status=$$?; $(if $(ARGS),[ $$status -eq 5 ] ||) $(AGAIN) $$status; }
 
 # Ruff and mypy say the same on every Python: pyproject.toml names the oldest version to both. Nor
-# does a test with a hundred parameters say another thing with each: another Python runs its share.
+# does a test with a hundred parameters say another thing with each: another Python runs its share,
+# in one process, beside the others and while the frameworks are installed. mypy runs once, when
+# what imports a framework can be checked.
 OTHERS = $(shell $(PYTHON) tools/pythons.py --others)
-verify: test ## everything that CI runs: these tests, a share of them on each other Python, all others
-	@for python in $(OTHERS); do $(MAKE) --no-print-directory fast PYTHON=$$python TIER=python FAST_WORKERS=2 || exit; done
-	@$(MAKE) --no-print-directory $(ALL) packages node langgraph-server
-	@$(BIN)/python tools/generate.py --check
+verify: lint drift ## everything that CI runs: make test, a share of it on each other Python, all others
+	@$(MAKE) --no-print-directory -j2 fast environments
+	@$(MAKE) --no-print-directory -j3 $(addprefix share@,$(OTHERS)) needs
 	@$(MAKE) --no-print-directory -j2 types untimed
 	@$(PYTEST) --cache-clear -m "timing and not soak" $(or $(ARGS),$(TIMED)) || { status=$$?; [ $$status -eq 5 ] || $(AGAIN) $$status; }
+
+needs: $(ALL) packages node langgraph-server
+
+environments:
+	@for python in $(OTHERS); do $(MAKE) --no-print-directory environment PYTHON=$$python || exit; done
+
+environment: $(STAMP)
+
+share@/%:
+	@$(MAKE) --no-print-directory fast PYTHON=/$* TIER=python FAST_WORKERS=0
 
 TIMED = $(shell grep -rl --include='*.py' 'mark\.timing' tests)
 untimed: $(ALL)

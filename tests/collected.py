@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 soak = True
-SHARES = 4  # so many versions of Python that follow each other run all tests between them
+SHARES = 6  # so many versions of Python that follow each other run all tests between them
 
 
 def share(tests: Iterable[str], version: int) -> set[str]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import shutil
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import collected
@@ -57,7 +58,8 @@ settings.load_profile("untimed")
 # tests need more: a server, a framework, a browser, npm, child processes that are killed. Their
 # tests, those with a parameter that names a server, and those with the mark `verify` are left to
 # `make verify`; the mark `soak` leaves a test to `make soak`. The tier `python` is what another
-# version of Python runs of the tier `test`: each function, with a share of its parameters.
+# version of Python runs of the tier `test`: each function, with a share of its parameters, except
+# where a function only reads the sources.
 
 NEED_MORE = {
     *("processes", "servers"),  # at any depth
@@ -67,6 +69,7 @@ NEED_MORE = {
 }
 SERVERS = re.compile(r"postgres|redis|valkey|cluster|pgbouncer|pooler|faststream|strands")
 LATER = ("verify", "soak", "timing")
+READ_SOURCES = {"test_house.py", "test_imports.py"}
 TESTS = Path(__file__).parent
 
 # Where one of these is set, pytest explains each failed comparison in full, and two long lists
@@ -99,6 +102,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Causes(config.cache))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while a million objects are made that live as long as the process.
+
+    It would take a quarter of the time, and every later search would look at all of them again.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leave out files that cannot even be imported where requirements-dev.txt is not installed."""
     return True if is_first_tier(config) and needs_more(collection_path) else None
@@ -119,6 +136,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     chosen = [item for item in items if not any(map(item.get_closest_marker, LATER))]
     if config.getoption("--tier") == "python":
+        chosen = [item for item in chosen if item.path.name not in READ_SOURCES]
         share = collected.share([item.nodeid for item in chosen], sys.version_info.minor)
         chosen = [item for item in chosen if item.nodeid in share]
     config.hook.pytest_deselected(items=list({*items}.difference(chosen)))

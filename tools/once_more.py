@@ -6,7 +6,7 @@ of a few causes get a second try without company, and are named aloud; failures 
 not. A fixture that failed is one cause, however many tests wanted it. Nor does a run that was
 broken off get a second try: what it has not tried would be lost.
 
-    python -m pytest --cache-clear … || python tools/once_more.py $?
+    python -m pytest --cache-clear … || python tools/once_more.py .pytest_cache $?
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from pathlib import Path
 
 import pytest
 
-CACHE = Path(".pytest_cache/v")
-LAST_FAILED = CACHE / "cache" / "lastfailed"
-CAUSES = CACHE / "stateward" / "causes"
+LAST_FAILED = Path("v", "cache", "lastfailed")  # in pytest's cache
+CAUSES = Path("v", "stateward", "causes")
 MOST = 10  # causes, of thousands of tests
 FAILED = 1  # pytest's status when it has run all tests, and some have failed
 
@@ -54,19 +53,19 @@ def _first_place(report: pytest.TestReport) -> str:
     return report.nodeid
 
 
-def main(status: int = FAILED) -> int:
+def main(cache: Path, status: int) -> int:
     if status != FAILED:
         return status
-    failed = sorted(_read(LAST_FAILED))
-    causes = _read(CAUSES)
+    failed = sorted(_read(cache / LAST_FAILED))
+    causes = _read(cache / CAUSES)
     count = len({causes.get(test, test) for test in failed})
     if not 0 < count <= MOST:
         print(f"\nnot tried again: {len(failed)} tests failed of {count} causes", flush=True)
         return 1
     print(f"\nonce more, alone: {len(failed)} tests, which failed of {count} causes", flush=True)
-    again = [sys.executable, "-m", "pytest", "-q", "--no-header", "-p", "no:xdist", *failed]
-    status = subprocess.run(again, check=False).returncode
-    still = _read(LAST_FAILED)
+    again = [sys.executable, "-m", "pytest", "-q", "--no-header", "-o", f"cache_dir={cache}"]
+    status = subprocess.run([*again, *failed], check=False).returncode
+    still = _read(cache / LAST_FAILED)
     print("\nrun again, alone, after a failure:", flush=True)
     for test in failed:
         outcome = "FAILED AGAIN" if test in still or status > FAILED else "UNSTEADY: passed alone"
@@ -79,4 +78,4 @@ def _read(path: Path) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

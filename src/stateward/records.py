@@ -545,6 +545,7 @@ class OperationsCheck(Struct, frozen=True):
     head: str  # NUMBER:HASH of the last entry, to be stored elsewhere; "": no entries
     problems: tuple[str, ...] = ()  # entries that were changed, removed, inserted or reordered
     unended: tuple[int, ...] = ()  # intended, without an outcome: perhaps done
+    confirmed: int = 0  # up to this entry, a head that was compared with confirms it
 
     @property
     def ok(self) -> bool:

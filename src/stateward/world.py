@@ -36,6 +36,7 @@ _IN_ORDER = bytes.maketrans(
 _48_BITS = (1 << 48) - 1
 
 AFTER_ERROR = 1.0  # seconds until failed background work is retried
+BEGIN_SECONDS = 1.0  # until a thread that has not begun will never begin
 AFTER_NO_THREAD = 0.05  # seconds until a thread that could not be started is started
 
 logger = logging.getLogger("stateward.background")
@@ -46,10 +47,28 @@ def went_wrong(what: str, error: Exception) -> None:
     logger.error("background_failed", extra={"what": what, "error": repr(error)}, exc_info=error)
 
 
+class _Begun(threading.Event):
+    """Set by a thread when it begins, and waited for in `Thread.start`: by us not for ever."""
+
+    def wait(self, timeout: float | None = None) -> bool:
+        return super().wait(BEGIN_SECONDS if timeout is None else timeout)
+
+
+def start_in_time(thread: threading.Thread, begin: Callable[[], None] | None = None) -> None:
+    """Start a thread; raises `MemoryError` if it has ended before its first line.
+
+    Where there is memory for a thread but not for its first frame, `Thread.start` waits for ever.
+    """
+    thread._started = _Begun()  # type: ignore[attr-defined]
+    (begin or thread.start)()
+    if thread.ident is None:
+        raise MemoryError("a new thread could not begin")
+
+
 def start(thread: threading.Thread) -> None:
     """Start a thread; raises `StoreUnavailable` at a moment without threads."""
     try:
-        thread.start()
+        start_in_time(thread)
     except (RuntimeError, MemoryError) as error:
         raise _no_thread(error) from error
 
@@ -97,7 +116,7 @@ class Helper(threading.Thread):
             try:
                 while self.ident is None:  # else the caller was interrupted and called again
                     try:
-                        super().start()
+                        start_in_time(self, super().start)
                     except (RuntimeError, MemoryError):  # that of this thread was the last one
                         if self._given_up:
                             break
@@ -222,9 +241,16 @@ class Crew:
             if self._at_work == self._most:
                 return
             self._at_work += 1
+        late: list[bool] = []  # not empty: another does the work of the thread
+
+        def work() -> None:
+            if not late:
+                self._work()
+
         try:
-            threading.Thread(target=self._work, name="offloaded").start()
+            start_in_time(threading.Thread(target=work, name="offloaded"))
         except (RuntimeError, MemoryError):
+            late.append(True)
             with self._lock:
                 if self._at_work > 1:
                     self._at_work -= 1

@@ -252,6 +252,7 @@ OTHERWISE: dict[str, str] = {
     "monitoring.slow": "not every record has it",
     "monitoring.idle": "not every record has it",
     "monitoring.idle_median": "not every record has it",
+    "monitoring.refused": "counts where nothing is suppressed only",
     "outages.*.in_turn": "empty where nothing is kept for later",
     "growing.updates": "nought where the target has no users",
     "growing.document": "held against what an update takes",
@@ -277,8 +278,8 @@ OTHERWISE |= {
 }
 ABOUT = {  # of the audit itself
     "format", "target", "title", "provides", "profile", "seed", "command", "started", "seconds",
-    "interrupted", "aborted", "left", "declared", "problems", "skipped", "took", "environment",
-    "notes",
+    "interrupted", "aborted", "left", "declared", "expected", "problems", "skipped", "took",
+    "environment", "notes",
 }  # fmt: skip
 CASES = [(id, path, said) for id, pieces in EVIDENCE.items() for path, said in pieces.items()]
 

@@ -54,6 +54,9 @@ CHANCE = {  # whether these come about is chance, or depends on the memory
     ("erasure", "no trace in the server's files"),
     ("erasure", "spilled turns"),
     ("isolation", "separate tenants"),
+    ("isolation", "transactions end with their call"),
+    ("erasure", "transactions end with their call"),
+    ("kill_checks", "one writer, without any kill"),
     *(("fidelity", promise.name) for promise in questions.fidelity.EXTREMES),
 }
 
@@ -166,5 +169,5 @@ def test_trials_of_several_replicas_add_up() -> None:
     found = {check.promise: check for check in merged(first, second.plain())}
     assert (found["kept"].tried, found["kept"].differing) == (1, 0)
     assert (found["broken"].tried, found["broken"].differing) == (3, 1)
-    assert found["broken"].examples == [Counterexample("do at [1]", "2", "3")]
+    assert found["broken"].examples == [Counterexample("do at [1]", "2", "3", "altered")]
     assert found["broken"].refused == ["a thing: ValueError: no"]

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 
 from audit_report import hostile
 from audit_report.sample_reports import SAMPLES, failing, interrupted, passing, waived
-from stateward.audit.forms import baseline, page, sentences
+from stateward.audit.forms import baseline, junit, markdown, page, sentences, terminal
 from stateward.audit.forms import charts as drawings
-from stateward.audit.report import VERDICTS, Growth, Report, Span, Timeline, worst_first
+from stateward.audit.report import BAD, VERDICTS, Growth, Report, Span, Timeline, worst_first
 from stateward.pages import words
 from stateward.pages.series import Curve, Moment, Point
 
 FILES = files("stateward.pages")
-VOID = {"meta", "link"}
+VOID = {"meta", "link", "input"}
 every_sample = pytest.mark.parametrize("report", [make() for make in SAMPLES.values()], ids=SAMPLES)
 
 
@@ -214,6 +214,39 @@ def test_what_passed_is_folded_and_nothing_else(report: Report) -> None:
     assert len(cards) == len(report.answers)
     for kind, verdict in cards:
         assert (kind == "details") == (verdict in ("pass", "absent"))
+
+
+@every_sample
+def test_what_failed_can_be_read_alone(report: Report) -> None:
+    text = page.html(report)
+    bad = [answer.verdict in BAD for answer in report.answers]
+    assert ('<input type="checkbox" id="only">' in text) == (any(bad) and not all(bad))
+    rows = re.findall(r'<tr class="([a-z]+)"><td class="number">', text)
+    assert rows == [answer.verdict for answer in worst_first(report.answers)]
+    hidden = re.findall(
+        r"body:has\(#only:checked\) :is\(.card, tr, .contents li\):is\((.*?)\)", text
+    )
+    assert {word.strip(" .") for word in hidden[0].split(",")} == {*VERDICTS} - {*BAD}
+
+
+def test_a_race_says_how_often_to_try() -> None:
+    (race, *_) = [each for each in failing().answers if each.verdict == "fail"]
+    report = replace(failing(), answers=(replace(race, attempts=5),))
+    said = "try it up to 5 times"
+    assert said in Seen(page.html(report)).text
+    assert said in markdown.text(report)
+    assert said in junit.xml(report)
+    assert said not in Seen(page.html(failing())).text
+
+
+@every_sample
+def test_the_terminal_shows_what_failed_and_how_to_see_it_again(report: Report) -> None:
+    text = terminal.text(report, False, 120)
+    plain = " ".join(text.split())
+    for answer in report.answers:
+        if answer.verdict == "fail" and answer.waived is None:
+            assert " ".join(answer.counter_example.split())[:200] in plain
+            assert f"$ {answer.reproduce}" in plain or not answer.reproduce
 
 
 @every_sample

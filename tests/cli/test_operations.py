@@ -98,7 +98,9 @@ def test_every_change_by_hand_is_in_the_log_and_nothing_of_what_it_was_about(
     file = str(tmp_path / "u-1.jsonl")
     assert command.run("user", "export", "u-1", file, "--by", "ann")[0] == 0
     begun, ended = command.log()[-2:]
-    assert (begun["who"], ended["what"], ended["outcome"]) == ("ann", "user export", "done")
+    assert (begun["who"], ended["what"], ended["outcome"]) == (who, "user export", "done")
+    claimed = command.told("operations", "list", "--last", "2", "--claims")["rows"]
+    assert {each["who"] for each in claimed} == {f"{who} (says: ann)"}
     assert secret not in json.dumps(command.log())
     assert "u-1" not in json.dumps(command.log())
     assert len(command.told("operations", "list", "--target", "user/u-1")["rows"]) == 4
@@ -196,6 +198,9 @@ def test_a_restore_brings_the_log_and_keeps_one_that_is_there(
         for namespace, first in (("default", "ann"), ("kept", "bob")):
             log = there.within(namespace).operations
             assert log.verify().ok
-            assert [each.who for each in log.entries()] == [first, "eve"]
-            (last,) = log.entries(last=1)
+            entry, last = log.entries()
+            assert (entry.who, last.who.partition("@")[2]) == (
+                first,
+                f"{socket.gethostname()} (says: eve)",
+            )
             assert (last.what, last.target) == ("restore", f"namespace/{namespace}")

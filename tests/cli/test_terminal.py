@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
 
@@ -51,11 +52,11 @@ async def fill(url: str) -> None:
         await store.operations.record(*about, detail=detail)
 
 
-async def test_no_command_lets_stored_text_steer_the_terminal(
+def test_no_command_lets_stored_text_steer_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'agents.db'}"
-    await fill(url)
+    asyncio.run(fill(url))
     for command in COMMANDS:
         words = (command if "{url}" in command else f"{command} {{url}}").split(" ")
         try:

@@ -206,3 +206,17 @@ async def test_what_why_says_of_an_edited_thread_is_true(seed: int) -> None:
 async def test_what_why_says_is_true_of_thousands_of_edited_threads() -> None:
     for seed in ALL:
         await explained(seed)
+
+
+async def test_only_a_document_that_was_changed_since_is_called_outdated() -> None:
+    async with stateward.open("memory://") as store:
+        user, thread = store.user("u"), store.thread("t", user="u")
+        for name in NAMES:
+            await user.put({"n": 1}, name)
+        context = await store.context(user="u", thread="t")
+        await user.put({"n": 2}, "orders")
+        await thread.append(message(1), message(2), saw=context)
+        moment = await read_moment(store, "t", Cursor(1), hosts=False)
+        assert moment is not None
+        later = [cause for cause in explain(moment).causes if cause.reason == "later"]
+        assert [cause.documents for cause in later] == [("orders",)]

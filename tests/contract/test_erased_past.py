@@ -6,6 +6,7 @@ import asyncio
 import gzip
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from servers.redis import RedisServer, running
 import stateward
 from stateward.engine import Traces
 from stateward.engines.registry import create_engine, parse
+from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import FaultyStore, open_faulty
 from stateward.transfer.backup import backup
 from stateward.world import World
@@ -145,3 +147,32 @@ async def test_erasing_a_user_leaves_no_byte_of_their_past(place: Place, tmp_pat
     await asyncio.to_thread(backup, place.url, str(path))
     assert CANARY.encode() not in gzip.decompress(path.read_bytes())
     assert (found_in(tmp_path), place.files()) == ([], [])
+
+
+async def test_ids_are_left_for_a_day_and_a_digest_of_the_user_for_good(tmp_path: Path) -> None:
+    """What how-to/export-and-erase.md says of them, and no more than that."""
+    ids = {kind: f"{CANARY}-{kind}" for kind in ("user", "thread", "workflow", "task")}
+    document, world = f"{CANARY}-document", SteppableWorld()
+    place = Place(f"sqlite:///{tmp_path}/agents.db", tmp_path)
+    mark = sha256(ids["user"].encode()).hexdigest().encode()
+
+    def stored(text: bytes) -> bool:
+        files = [file for file in tmp_path.rglob("*") if file.is_file()]
+        return any(text in file.read_bytes() for file in files)
+
+    async with open_faulty(place.url, world=world, heartbeat=None) as store:
+        user = store.user(ids["user"])
+        await user.put({"likes": "green"}, document)
+        thread = store.thread(ids["thread"], user=user.id)
+        await thread.append({"role": "user", "content": "hello"})
+        await store.workflow(ids["workflow"], kind="k", user=user.id, input=1).start()
+        await store.once(ids["task"], str, 1, user=user.id)
+        receipt = await user.erase()
+        assert not stored(document.encode())
+        assert {kind for kind, id in ids.items() if stored(id.encode())} == set(ids)
+        day = receipt.remembered_until.timestamp() - world.now()
+        assert day == pytest.approx(86_400, abs=60)
+        world.advance(day + 60.0)
+        await store.sweep()
+        assert await place.is_clean(), "no id is left"
+        assert stored(mark), "the mark that a restore needs"

@@ -60,8 +60,7 @@ async def on_langgraph(url: str, order: str, death: Death, options: dict[str, An
         call = {"name": "charge", "args": {"order_id": order}, "id": new_call()}
         return {"messages": [AIMessage(content="", tool_calls=[call])]}
 
-    async with stateward.open(url, heartbeat=None) as store:
-        saver = StatewardSaver(store)
+    async with stateward.open(url, heartbeat=None) as store, StatewardSaver(store) as saver:
         charge: Any = tool(charging(death, order))
         if options is not None:
             charge = effect_tool(saver, charge, ttl=TTL, **options)

@@ -78,8 +78,11 @@ async def test_a_graph_ends_with_an_unknown_effect(
     charged: list[str] = []
     config: Any = {"configurable": {"thread_id": "t"}}
     question = {"messages": [HumanMessage("pay")]}
-    async with stateward.open(f"sqlite:///{tmp_path}/store.db") as store:
-        app = graph(StatewardSaver(store), charged, HANDLE[handle])
+    async with (
+        stateward.open(f"sqlite:///{tmp_path}/store.db") as store,
+        StatewardSaver(store) as saver,  # closes what blocking calls have opened
+    ):
+        app = graph(saver, charged, HANDLE[handle])
         for state in (question, None):  # the run, and one that resumes it
             with pytest.raises(stateward.EffectUnknown) as caught:
                 if colour == "async":

@@ -109,7 +109,7 @@ async def test_a_service_that_can_be_asked_decides(tmp_path: Path) -> None:
 async def test_a_blocking_graph_has_tools_that_act(tmp_path: Path) -> None:
     from langchain_core.tools import tool
 
-    from stateward.integrations.langgraph import effect_tool
+    from stateward.integrations.langgraph import StatewardSaver, effect_tool
 
     asked: list[str] = []
 
@@ -119,8 +119,11 @@ async def test_a_blocking_graph_has_tools_that_act(tmp_path: Path) -> None:
         asked.append(stateward.idempotency_key())
         return f"paid {order_id}"
 
-    async with stateward.open(f"sqlite:///{tmp_path}/store.db") as store:
-        acting = effect_tool(store, charge)
+    async with (
+        stateward.open(f"sqlite:///{tmp_path}/store.db") as store,
+        StatewardSaver(store) as saver,  # closes what blocking calls have opened
+    ):
+        acting = effect_tool(saver, charge)
         call: Any = {"name": "charge", "args": {"order_id": "1"}, "id": "c-1", "type": "tool_call"}
         config: Any = {"configurable": {"thread_id": "t"}}
         said = [acting.invoke(call, config), await acting.ainvoke(call, config)]

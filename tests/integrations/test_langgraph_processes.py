@@ -6,6 +6,7 @@ import cProfile
 import pstats
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -22,21 +23,18 @@ from stateward.integrations.langgraph import StatewardSaver
 ROLES = Path(__file__).parent / "roles"
 
 
-def chatter(url: str, name: str, count: int, role: str = "chatter.py") -> subprocess.Popen[str]:
-    command = [sys.executable, "-W", "error", str(ROLES / role), url, name, str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-
-
-def finished(process: subprocess.Popen[str]) -> list[str]:
-    out, _ = process.communicate(timeout=300)
-    assert process.returncode == 0, out
-    return out.splitlines()
+def finished(url: str, names: Sequence[str], count: int, role: str = "chatter.py") -> list[str]:
+    """Run a process for each name at once, and return the lines that they have printed."""
+    command = [sys.executable, "-W", "error", str(ROLES / role), url, str(count), *names]
+    ended = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, check=False)
+    assert ended.returncode == 0, ended.stdout
+    return ended.stdout.splitlines()
 
 
 @pytest.mark.parametrize("url", ["redis"], indirect=True)
 def test_a_conversation_goes_on_in_a_new_process(url: str) -> None:
     for name in ("first", "second"):
-        assert finished(chatter(url, name, 1)) == [f"kept {name}-0-0"]
+        assert finished(url, [name], 1) == [f"kept {name}-0-0"]
     with StatewardSaver.from_url(url) as saver:
         state = echo(saver).get_state(at("t")).values
     assert said(state) == ["first-0-0", "you said: first-0-0", "second-0-0", "you said: second-0-0"]
@@ -46,9 +44,7 @@ def test_eight_processes_on_one_conversation_lose_or_split_no_turn_without_raisi
     tmp_path: Path,
 ) -> None:
     url = f"sqlite:///{tmp_path / 'agents.db'}"
-    lines = []
-    for process in [chatter(url, f"p{number}", 3) for number in range(8)]:
-        lines += finished(process)
+    lines = finished(url, [f"p{number}" for number in range(8)], 3)
     kept = [line.removeprefix("kept ") for line in lines if line.startswith("kept ")]
     assert len(kept) == 24
     with StatewardSaver.from_url(url) as saver:
@@ -71,8 +67,7 @@ def test_three_processes_on_one_thread_double_no_question_for_long(url: str) -> 
 
 
 def three_processes(url: str, count: int) -> None:
-    for process in [chatter(url, f"p{number}", count, "plain.py") for number in range(3)]:
-        finished(process)
+    finished(url, [f"p{number}" for number in range(3)], count, "plain.py")
     with StatewardSaver.from_url(url) as saver:
         state = said(echo(saver).get_state(at("t")).values)
     assert [f"you said: {question}" for question in state[::2]] == state[1::2]

@@ -27,7 +27,7 @@ DAY = 86_400.0
 RETENTION = 30 * DAY
 USERS = ("ann", "bob")
 THREADS = ("t1", "t2")
-ACTIONS = 20
+ACTIONS = 24
 Message = dict[str, Any]
 Action = Callable[[], Awaitable[str | None]]
 
@@ -157,6 +157,12 @@ class Program:
             talk.entries[talk.version] = message
         talk.since = self.now
 
+    async def taken_back(self, talk: Talk) -> None:
+        """Note that messages may have been stored in a later life, and removed at once."""
+        version = (await self.thread(talk).load(last=1)).version
+        if talk.exists and version > talk.version:
+            talk.version, talk.since = version, self.now
+
     def ended(self, talk: Talk, how: str) -> None:
         """Note that a conversation was deleted or erased, or has expired."""
         self.ends[talk.id, talk.life] = how
@@ -183,12 +189,14 @@ class Program:
     async def run(self, features: list[Feature]) -> None:
         """Draw and carry out actions of the features, and check after each."""
         self.features = features
-        shared = [self.say, self.say, self.pass_time, self.restart, self.delete]
+        shared = [self.say, self.say, self.say, self.restart, self.delete]
+        mix = ("own",) * 13 + ("shared",) * 4 + ("time",) * 3
         for feature in features:
             await feature.begin()
         for _ in range(ACTIONS):
             own = [action for feature in features for action in feature.actions()]
-            action = self.random.choice(own if self.random.random() < 0.75 else shared)
+            drawn = {"own": own, "shared": shared, "time": [self.pass_time]}
+            action = self.random.choice(drawn[self.random.choice(mix)])
             self.world.advance(seconds=1)  # actions of the same moment could not be told apart
             self.expire()
             done = await action()
@@ -268,11 +276,11 @@ class Program:
 
 
 @contextmanager
-def refused(what: str) -> Iterator[None]:
+def refused(what: str, kind: type[StatewardError] = StatewardError) -> Iterator[None]:
     """Expect an error of Stateward; that nothing is raised is a violation."""
     try:
         yield
-    except StatewardError:
+    except kind:
         return
     raise Violation(f"{what} was not refused")
 

@@ -28,6 +28,9 @@ from stateward.observe.metrics import Metrics
 from stateward.observe.sizes import Sizes
 from stateward.ops import Acquire, Append, Fence, Release
 from stateward.repeats import RepeatDetector
+from stateward.server.keys import Keys
+from stateward.server.log_heads import LogHeads, LogHeadSettings
+from stateward.server.watch import Watch
 from stateward.testing.clock import SteppableWorld
 from stateward.testing.faults import open_faulty
 from stateward.world import World
@@ -121,6 +124,24 @@ async def test_every_metric_that_a_query_names_is_in_a_real_scrape(file: str, lo
     named = set(METRIC.findall(text))
     assert len(named) >= 10
     assert named - emitted == set()
+
+
+async def test_every_metric_that_a_rule_for_the_service_names_is_in_its_metrics() -> None:
+    async with stateward.open("memory://") as store:
+        world = store.sections["workflows"].world
+        watch = Watch(world, Keys(store.sections["workflows"].stack, world))
+        heads = LogHeads(LogHeadSettings(log=True), store, world)
+        text = watch.metrics(heads.counts, {})
+    wanted = re.findall(r"(stateward_\w+)\{([^}]*)\}", "\n".join(queries("service-rules.yml")))
+    assert len(wanted) == 7
+    lines = [line.partition(" ")[0] for line in text.splitlines() if line[0] != "#"]
+    for name, labels in wanted:
+        matchers = re.findall(r'(\w+)(=~?)"([^"]*)"', labels)
+        assert any(
+            line.startswith(f"{name}{{")
+            and all(re.search(f'{label}="({value})"', line) for label, _, value in matchers)
+            for line in lines
+        ), (name, labels)
 
 
 def queries(file: str) -> Iterator[str]:
@@ -229,7 +250,7 @@ def test_the_files_can_be_copied_out_of_the_package(tmp_path: Path) -> None:
     ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     copied = sorted(path.name for path in (tmp_path / "to").iterdir())
     assert copied == [path.name for path in rules.files()]
-    assert len(ran.stdout.splitlines()) == len(copied) == 5
+    assert len(ran.stdout.splitlines()) == len(copied) == 7
     (tmp_path / "file").write_text("")
     command[-1] = str(tmp_path / "file" / "to")
     refused = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -9,6 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.pq import TransactionStatus
 from psycopg.types.numeric import Int4, Int8
 from servers.postgres import PostgresServer
 
@@ -107,6 +108,17 @@ def test_a_statement_that_fails_leaves_the_connection_to_the_next(link: Link) ->
         else:
             with pytest.raises(psycopg.errors.DivisionByZero):
                 rows(link, "SELECT 4 / %s", divisor)
+
+
+def test_what_is_left_of_an_answer_is_read_to_its_end(link: Link) -> None:
+    asking = link.wire.ask("SELECT repeat('x', 1000000) FROM generate_series(1, 5)", ())
+    next(asking)  # it is sent
+    asking.close()
+    link.answer_by = link.clock() + 5.0
+    link.wait(wire.rest(link.pgconn))
+    link.answer_by = 0.0
+    assert link.pgconn.transaction_status == TransactionStatus.IDLE
+    assert rows(link, "SELECT 1") == [(1,)]
 
 
 async def test_the_newest_entries_are_the_same_whatever_was_removed(url: str) -> None:

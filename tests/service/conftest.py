@@ -97,6 +97,10 @@ class Served:
         finally:
             connection.close()
 
+    def call(self, work: Any) -> Any:
+        """Run it where the service runs."""
+        return self._service.call(work)
+
     def close(self) -> None:
         self._service.unmount(self._name, self.app.close)
 

@@ -39,7 +39,8 @@ def instructions() -> list[list[tuple[str, str]]]:
         word, _, rest = line.partition(" ")
         if word == "FROM":
             stages.append([])
-        stages[-1].append((word, " ".join(rest.split())))
+        if stages:  # ahead of the first, there is the base image's name alone
+            stages[-1].append((word, " ".join(rest.split())))
     return stages
 
 
@@ -91,6 +92,10 @@ def test_the_image_is_made_of_what_is_here_and_holds_no_secret() -> None:
     assert words.index("COPY") < words.index("USER") < words.index("ENTRYPOINT")
     assert "RUN" not in words
     assert "ARG" not in words
+    assert image[0] == ("FROM", "${BASE}"), (
+        "one base for both, which a build can name by its digest"
+    )
+    assert build[0] == ("FROM", "${BASE} AS build")
     assert not re.search("password|secret|token|key", last("ENV"), re.I)
 
 

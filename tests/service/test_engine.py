@@ -177,6 +177,7 @@ async def test_https_verifies_who_answers(serve: Serve) -> None:
         ("https://host?nope=1", "'nope'"),
         ("https://host?timeout=x", "timeout"),
         ("https://host?ca=/nowhere/ca.pem", "certificates"),
+        ("https://host?cert=/nowhere/me.pem", "certificates"),
         ("https://k%0D%0Ax@host", "no key has"),
     ],
 )

@@ -263,7 +263,9 @@ def test_every_route_answers_who_may_ask(api: Api, issuer: Issuer) -> None:
 def ask_every_route(api: Api, token: str | None = None) -> None:
     """Each once, as somebody who may; what only reads, with a token too."""
     ada = api.served.key("operate", ("default",), user="ada")
-    last = sorted(ROUTES, key=lambda it: (it.path.endswith("/erase"), it.method == "DELETE"))
+    last = sorted(
+        ROUTES, key=lambda it: (it.path.endswith(("/erase", "/revoke")), it.method == "DELETE")
+    )
     for route in last:
         method, path, body, headers = request_of(route)
         not_hers = not route.one_users

@@ -269,7 +269,10 @@ def test_keys_are_made_listed_and_revoked_by_administrators_alone(api: Api) -> N
     assert (about["scope"], about["namespaces"], about["user"]) == ("write", ["made"], "ida")
     assert api.ask("GET", "/v1/threads", key=secret).status == 200
     listed = [each for page in pages(api, "/v1/keys?limit=2") for each in page]
-    assert about in [each | {"last_used_at": None} for each in listed]
+    (row,) = [each for each in listed if each["id"] == about["id"]]
+    assert row["last_used_at"] is not None
+    assert row["last_used_from"] is None, "devices of users move about"
+    assert about == row | {"last_used_at": None}
     assert "digest" not in json.dumps(listed)
     revoked = shown(api.ask("POST", f"/v1/keys/{about['id']}/revoke"))
     assert revoked["revoked_at"] is not None

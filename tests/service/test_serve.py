@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import urllib.error
@@ -285,8 +287,9 @@ def test_keys_are_made_listed_used_and_revoked(
     assert (revoked.returncode, revoked.stderr) == (0, "")
     with sync.open(url, namespace=OWN_NAMESPACE, heartbeat=None) as store:
         entries = list(store.operations.entries())
+        account = f"{getpass.getuser()}@{socket.gethostname()}"
         assert [(each.who, each.what, each.outcome) for each in entries] == [
-            (who, f"key {what}", outcome)
+            (f"{account} (says: {who})", f"key {what}", outcome)
             for who, what in (("ada", "create"), ("bob", "revoke"))
             for outcome in ("intended", "done")
         ]
@@ -302,6 +305,26 @@ def test_keys_are_made_listed_used_and_revoked(
     assert process.stop(signal.SIGINT) == 0
     assert "[ended_key_used]" in process.complaints()
     assert secret not in process.complaints()
+
+
+def test_clients_without_a_certificate_are_not_let_in(
+    serve: Callable[..., Process], tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/agents.db"
+    assert command("migrate", url).returncode == 0
+    key = command("key", "create", url, "--namespace", "default").stdout.strip()
+    tls = ("--tls-cert", str(TLS / "server.pem"), "--tls-key", str(TLS / "server.key"))
+    process = serve(url, "--port", "0", *tls, "--tls-ca", str(TLS / "ca.pem"))
+    safe = f"{process.url.replace('https://', f'https://{key}@')}?ca={TLS / 'ca.pem'}"
+    own = f"&cert={TLS / 'client.pem'}&key={TLS / 'client.key'}"
+    with sync.open(safe + own, heartbeat=None) as store:
+        store.thread("t").append({"n": 1})
+    policy = stateward.Policy(read_timeout=5.0)
+    refused = pytest.raises(stateward.StoreUnavailable)
+    with refused, sync.open(safe, heartbeat=None, spill=False, policy=policy) as store:
+        store.thread("t").load()
+    assert process.stop() == 0
+    assert command("serve", url, "--tls-ca", str(TLS / "ca.pem")).returncode == 2
 
 
 def test_the_example_of_a_file_is_served(

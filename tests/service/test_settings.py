@@ -12,6 +12,8 @@ from msgspec.structs import fields
 from stateward.errors import InvalidInput
 from stateward.server import JwtSettings, RateSettings
 from stateward.server.asker import DeviceRights
+from stateward.server.log_heads import LogHeadSettings
+from stateward.server.quotas import QuotaSettings
 from stateward.server.settings import ServeSettings, read_settings
 
 EXAMPLE = Path(__file__).parents[2] / "deploy" / "serve.toml"
@@ -38,17 +40,26 @@ def test_the_example_is_what_the_command_reads() -> None:
 
 def test_the_example_has_every_key_with_its_default(tmp_path: Path) -> None:
     text = re.sub(
-        r"^# (?=\[(?:jwt|devices)\]|[a-z_]+ = )", "", EXAMPLE.read_text("utf-8"), flags=re.M
+        r"^# (?=\[(?:jwt|devices|operations_log|quotas)\]|[a-z_]+ = )",
+        "",
+        EXAMPLE.read_text("utf-8"),
+        flags=re.M,
     )
     whole = read(tmp_path, text)
     assert whole.jwt is not None
     assert whole.password == "s3cret"
-    sections = {"limits": RateSettings, "devices": DeviceRights, "jwt": JwtSettings}
+    sections = {
+        "limits": RateSettings,
+        "devices": DeviceRights,
+        "jwt": JwtSettings,
+        "operations_log": LogHeadSettings,
+        "quotas": QuotaSettings,
+    }
     for section, of in (("", ServeSettings), *((f"[{name}]", of) for name, of in sections.items())):
         lines = (text.partition(section)[2] if section else text).partition("\n[")[0]
         named = {name.removesuffix("_env") for name in re.findall(r"^([a-z_]+) = ", lines, re.M)}
         assert named | sections.keys() >= {field.name for field in fields(of)}, section
-    shown = {"host", "store", "password", "tls_cert", "tls_key", *sections}
+    shown = {"host", "store", "password", "tls_cert", "tls_key", "tls_client_ca", *sections}
     for field in fields(ServeSettings):
         if field.name not in shown:
             assert getattr(whole, field.name) == field.default, field.name

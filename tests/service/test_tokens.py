@@ -22,8 +22,11 @@ import stateward
 from service.conftest import Served, Told
 from service.test_door import BODIES, append, execute, refused, thread
 from stateward.ops import Applied, Fetch, List
-from stateward.server import JwtSettings, jwks
+from stateward.server import JwtSettings, outbound
 from stateward.server.asker import OWN_NAMESPACE
+from stateward.server.jwks import check_source
+from stateward.server.outbound import LARGEST_ANSWER
+from stateward.server.tokens import Tokens
 from stateward.wire import STORE
 from stateward.world import World
 
@@ -272,7 +275,7 @@ def test_the_last_keys_stay_in_force_while_no_others_can_be_had(
     if how == "down":
         issuer.close()
     issuer.status = {"error": 500, "redirect": 302}.get(how, 200)
-    texts = {"nonsense": b"<html>", "empty": b'{"keys":[]}', "huge": b"x" * (jwks.LARGEST_SET + 9)}
+    texts = {"nonsense": b"<html>", "empty": b'{"keys":[]}', "huge": b"x" * (1 + LARGEST_ANSWER)}
     issuer.text = texts.get(how)
     issuer.mangled = {"cut off": b"HTTP/1.1 200 OK\r\n", "no HTTP": b"\0" * 99}.get(how)
 
@@ -315,7 +318,7 @@ def test_a_service_that_never_had_the_keys_says_so(serve: Serve, issuer: Issuer)
 def test_an_issuer_that_does_not_answer_holds_nobody_up_for_long(
     serve: Serve, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jwks, "FETCH_SECONDS", 0.3)
+    monkeypatch.setattr(outbound, "FETCH_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         where = f"http://127.0.0.1:{silent.getsockname()[1]}/keys"
         served = serve(jwt=trusting(issuer, jwks=where))
@@ -375,7 +378,7 @@ def quiet_token(issuer: Issuer, id: str) -> str:
         ({"algorithms": ("HS256",)}, "HS256"),
         ({"algorithms": ("none",)}, "none"),
         ({"algorithms": ()}, "among"),
-        ({"audience": ""}, "belong together"),
+        ({"audience": ""}, "need an audience"),
         ({"leeway": 4000.0}, "leeway"),
         ({"pause_seconds": 0.0}, "pause_seconds"),
         ({"namespace_claim": ""}, "namespace"),
@@ -404,7 +407,7 @@ def test_settings_that_make_no_sense_are_refused(wrong: dict[str, Any], said: st
 )
 def test_a_source_of_keys_that_cannot_be_trusted_is_refused(where: str) -> None:
     with pytest.raises(stateward.InvalidInput, match="jwks"):
-        jwks.check_source(where)
+        check_source(where)
 
 
 def awaited(condition: Callable[[], bool]) -> None:
@@ -412,3 +415,46 @@ def awaited(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "it did not come about in time"
         time.sleep(0.02)
+
+
+# --- discovery --------------------------------------------------------------------------
+
+
+def discovering(issuer: Issuer, /, **stated: Any) -> JwtSettings:
+    """Settings that name the issuer alone; it states where its keys are."""
+    name = issuer.url.removesuffix("/keys")
+    issuer.configuration = {"issuer": name, "jwks_uri": issuer.url, **stated}
+    return JwtSettings(audience=AUDIENCE, issuer=name)
+
+
+def test_the_keys_of_an_issuer_are_found_by_discovery(serve: Serve, issuer: Issuer) -> None:
+    settings = discovering(issuer)
+    served = serve(jwt=settings)
+    assert asked(served, issuer.token(iss=settings.issuer)).status == 200
+    assert asked(served, issuer.token()).status == 401, "of another issuer"
+    assert issuer.asked == 2, "its configuration and its keys, once"
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"issuer": "https://another.example.com"},
+        {"issuer": None},
+        {"jwks_uri": None},
+        {"jwks_uri": "http://login.example.com/keys"},
+        {"jwks_uri": "/keys"},
+        {"jwks_uri": "http://127.0.0.1:x/keys"},
+    ],
+)
+def test_a_configuration_that_cannot_be_trusted_leads_to_no_keys(
+    serve: Serve, issuer: Issuer, caplog: pytest.LogCaptureFixture, stated: dict[str, Any]
+) -> None:
+    settings = discovering(issuer, **stated)
+    told = asked(serve(jwt=settings), issuer.token(iss=settings.issuer))
+    assert (told.status, issuer.asked) == (503, 1)
+    assert [each.getMessage() for each in caplog.records] == ["token_keys_unavailable"]
+
+
+def test_an_issuer_without_tls_is_not_asked() -> None:
+    with pytest.raises(stateward.InvalidInput, match="https"):
+        Tokens(JwtSettings(audience=AUDIENCE, issuer="http://login.example.com"), WORLD)

@@ -10,8 +10,7 @@ from msgspec.structs import replace
 from stateward.audit.config import Requirements
 from stateward.audit.questions.question import plural
 from stateward.audit.record import Record
-from stateward.audit.report import Report
-from stateward.audit.verdict import BAD
+from stateward.audit.report import BAD, Report
 
 FORMAT = 1
 QUESTIONS = ("sessions", "updates", "races", "latency", "settings", "growth", "costs")

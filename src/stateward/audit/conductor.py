@@ -24,6 +24,7 @@ from stateward.audit.record import Record
 from stateward.audit.replicas.fleet import Fleet
 from stateward.audit.replicas.waits import ProcessorWaits
 from stateward.audit.safety import headroom, isolation
+from stateward.audit.safety.limits import CLEARING, INTERRUPTED, AbandonedThreads
 from stateward.audit.safety.probe import Probe
 from stateward.audit.servers.choice import own_server
 from stateward.audit.servers.server import OwnServer
@@ -95,6 +96,7 @@ class Audit:
     async def run(self) -> Record:
         """Run the audit; its record is returned and its data removed, whatever happens."""
         began = time.monotonic()
+        asyncio.get_running_loop().set_default_executor(AbandonedThreads())
         fleet = Fleet(self.target)
         prepared = False
         try:
@@ -157,6 +159,7 @@ class Audit:
         stage.pool, stage.backup, stage.tenant = pool, self._backup, self._tenant
         if self._server is not None:
             stage.server_files = self._server.search
+            stage.open_transactions = self._server.open_transactions
         if options.metrics_url is not None:
             stage.scrape = partial(asyncio.to_thread, scrape, options.metrics_url)
         if options.alerts_url is not None:
@@ -262,21 +265,29 @@ class Audit:
         return self.target.backup()
 
     async def _clear(self) -> None:
-        left = [await _cleared(target) for target in (self.target, *self._apart)]
+        seconds = INTERRUPTED if self.record.interrupted else CLEARING
+        left = [await _cleared(target, seconds) for target in (self.target, *self._apart)]
         self.record.left = self._without_urls("; ".join(filter(None, left)))
 
 
-async def _cleared(target: AuditTarget) -> str:
+async def _cleared(target: AuditTarget, seconds: float) -> str:
     """Clear a target; return what is left, since an error must not lose the findings."""
     try:
-        return await target.clear()
+        async with asyncio.timeout(seconds):
+            return await target.clear()
     except InvalidInput:  # the target cannot be had at all, so there is nothing to lose
         raise
     except Exception as error:
         return (
-            f"what it wrote in {target.namespace!r} could not be removed, because the memory's "
-            f"own cleaning failed ({type(error).__name__}: {error}); remove it by hand"
+            f"what it wrote in {target.namespace!r} could not be removed, because the memory's own "
+            f"cleaning {_failure(error, seconds)}; remove it by hand"
         )
+
+
+def _failure(error: Exception, seconds: float) -> str:
+    if isinstance(error, TimeoutError) and not str(error):
+        return f"did not end within {seconds:g} s"
+    return f"failed ({type(error).__name__}: {error})"
 
 
 def _titles(options: AuditOptions, target: AuditTarget) -> tuple[str, str]:

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from stateward.audit.questions import QUESTIONS
 from stateward.audit.report import Waiver
+from stateward.audit.targets.memory import PARTS
 from stateward.errors import InvalidInput
 from stateward.files import read_toml
 
@@ -22,6 +23,7 @@ class Config(Struct, frozen=True):
     sizes: dict[str, Any] = {}
     declare: dict[str, Any] = {}
     require: dict[str, Any] = {}
+    expect: dict[str, Any] = {}
     waive: dict[str, Waiver] = {}
 
 
@@ -35,8 +37,19 @@ def read_config(path: str | None) -> Config:
             raise InvalidInput(
                 f"[{section}] is not a section of {path}: use one of {', '.join(sections)}"
             )
+    _expected(contents.get("expect", {}))
     waived = {id: _waiver(id, entry) for id, entry in contents.get("waive", {}).items()}
     return Config(**(contents | {"waive": waived}))
+
+
+def _expected(section: dict[str, Any]) -> None:
+    parts = section.get("parts", [])
+    if section.keys() - {"parts"} or not isinstance(parts, list):
+        raise InvalidInput('[expect] takes parts alone: parts = ["threads", "users"]')
+    if unknown := [str(part) for part in parts if part not in PARTS]:
+        raise InvalidInput(
+            f"[expect] parts names {', '.join(unknown)}; the parts are: {', '.join(PARTS)}"
+        )
 
 
 def _waiver(id: str, entry: Any) -> Waiver:

@@ -153,6 +153,7 @@ class Monitoring(Struct, frozen=True):
     slow: float | None = None  # the slowest twelfth of these, as the caller saw it, seconds
     idle: float | None = None  # and as much of calls that do nothing
     idle_median: float | None = None
+    refused: int = 0  # writes that raised in the outage
 
 
 class TurnRace(Struct, frozen=True):
@@ -270,6 +271,7 @@ class Counterexample(Struct, frozen=True):
     done: str
     expected: str
     found: str
+    kind: str = ""  # class of difference
 
 
 class Check(Struct, frozen=True):
@@ -278,7 +280,8 @@ class Check(Struct, frozen=True):
     promise: str
     tried: int
     differing: int = 0
-    examples: list[Counterexample] = []  # the first of those that differ
+    examples: list[Counterexample] = []  # the first of each class of difference
+    kinds: dict[str, int] = {}  # how many differ in which way; "" as the promise itself says
     refused: list[str] = []  # values refused by an error, so not changed in silence
 
 
@@ -335,8 +338,13 @@ class Record(Struct):
     erasure: list[Check] | None = None
     context: list[Check] | None = None
     declared: dict[str, Any] = {}
+    expected: list[str] | None = None  # parts that the target is meant to have; None: all
     problems: dict[str, str] = {}  # workload → why it could not be carried out
     notes: dict[str, str] = {}  # workload → why it could not be tried at this target
     skipped: list[str] = []  # workloads that were not asked for
     took: dict[str, float] = {}  # seconds by workload
     environment: dict[str, Any] = {}
+
+    def expects(self, part: str) -> bool:
+        """Return True if the target has this part, or should have it."""
+        return self.expected is None or part in self.expected or part in self.provides

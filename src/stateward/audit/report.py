@@ -17,6 +17,7 @@ Severity = Literal["critical", "high", "medium", "low"]
 # Worst first.
 VERDICTS: Final[tuple[Verdict, ...]] = ("fail", "error", "absent", "unknown", "warn", "pass")
 SEVERITIES: Final[tuple[Severity, ...]] = ("critical", "high", "medium", "low")
+BAD: tuple[Verdict, ...] = ("fail", "error", "absent")  # verdicts that count as a failure
 
 
 class Evidence(Struct, frozen=True):
@@ -52,6 +53,7 @@ class Answer(Struct, frozen=True):
     counter_example: str = ""  # the smallest history that shows a failure, as text
     remedy: str = ""  # "" if nothing need be done
     reproduce: str = ""  # the command, with its seed
+    attempts: int = 1  # runs of it in which a failure should show again
     seconds: float = 0.0
     waived: Waiver | None = None
     severity: Severity | None = None  # of a failure or warning

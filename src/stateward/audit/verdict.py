@@ -14,6 +14,7 @@ from stateward.audit.questions.question import Finding, Question, plural
 from stateward.audit.questions.settings import read_settings
 from stateward.audit.record import Outage, Record
 from stateward.audit.report import (
+    BAD,
     FORMAT,
     Answer,
     Report,
@@ -26,7 +27,6 @@ from stateward.audit.report import (
 )
 from stateward.pages.series import Curve, Moment, Point
 
-BAD: tuple[Verdict, ...] = ("fail", "error", "absent")
 # What a memory needs so that the questions of a part can be asked.
 PROVIDED = {
     "threads": "append() and load()",
@@ -45,6 +45,7 @@ PROVIDED = {
     "traces": "traces()",
     "effects": "effect_key()",
 }
+ATTEMPTS = 5  # runs after which a race has nearly always shown again
 FAILED = "Find out why this call fails, then ask this question again: until then it has no answer."
 
 
@@ -120,6 +121,7 @@ def _answer(
         counter_example=finding.counter_example,
         remedy="" if good else finding.remedy or question.remedy,
         reproduce=f"{record.command} --only {question.id}",
+        attempts=ATTEMPTS if question.by_chance and finding.verdict == "fail" else 1,
         seconds=round(sum(record.took.get(name, 0.0) for name in question.workloads), 2),
         waived=waiver,
         severity=_severity(question, finding),
@@ -135,8 +137,13 @@ def _severity(question: Question, finding: Finding) -> Severity | None:
 
 
 def _is_asked(question: Question, record: Record) -> bool:
-    """Return False for an optional question about a part that the target does not have."""
-    return not question.optional or set(question.needs) <= set(record.provides)
+    """Return False for a question about a part that the target need not have, and has not."""
+    if question.optional and not set(question.needs) <= set(record.provides):
+        return False
+    tried = any(getattr(record, field) is not None for field in question.evidence)
+    if question.beside and not tried and not record.expects(question.beside):
+        return False
+    return all(map(record.expects, question.needs))
 
 
 def _finding(question: Question, record: Record, limits: Mapping[str, float]) -> Finding:
@@ -162,7 +169,7 @@ def _finding(question: Question, record: Record, limits: Mapping[str, float]) ->
 def _provided(missing: list[str]) -> str:
     """Return the remedy for parts that a memory does not offer."""
     means = dict.fromkeys(PROVIDED.get(part, f"the part {part}") for part in missing)
-    return f"Give the memory {' and '.join(means)}, or waive this question with a reason ([waive])."
+    return f"Give the memory {' and '.join(means)}, or do not expect that part ([expect])."
 
 
 def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> str:
@@ -172,6 +179,8 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
     }
     waived = sum(answer.waived is not None for answer in answers)
     tail = f" {waived} waived." if waived else ""
+    if record.expected is not None and (left := _not_expected(record)):
+        tail += f" Not expected, and not asked: {', '.join(left)}."
     if record.aborted:
         tail += f" The audit stopped: {record.aborted}. This is what it found until then."
     elif record.interrupted:
@@ -189,6 +198,12 @@ def _sentence(record: Record, answers: tuple[Answer, ...], verdict: Verdict) -> 
         return f"It holds: the question passes.{tail}"
     many = "both" if len(answers) == 2 else f"all {len(answers)}"
     return f"It holds: {many} questions pass.{tail}"
+
+
+def _not_expected(record: Record) -> list[str]:
+    """Return the parts that some question is about, and that the target need not have."""
+    asked = [part for question in QUESTIONS for part in (*question.needs, question.beside) if part]
+    return [part for part in dict.fromkeys(asked) if not record.expects(part)]
 
 
 def _bad(bad: list[Answer], asked: int) -> str:

@@ -11,85 +11,25 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from stateward import __version__
+from stateward.cli.commands import COMMANDS as COMMANDS
+from stateward.cli.commands import NOUNS as NOUNS
+from stateward.cli.commands import row_of, rows_of
 from stateward.cli.common import FAILED, INTERRUPTED, MISUSED, OK, Parser, complain
 from stateward.engines.url import did_you_mean
 from stateward.errors import InvalidInput, StatewardError
 
-COMMANDS = {
-    "audit": "test a memory architecture by attacking it",
-    "audit clean": "remove what a killed audit left behind",
-    "audit compare": "audit several targets and show them side by side",
-    "audit init": "write a template for your own memory class, or for prices",
-    "audit list": "list the audits stored in a store",
-    "audit show": "show a stored audit, and what changed since the one before",
-    "backup": "back up a namespace to a file",
-    "bench": "measure the speed of a store",
-    "completion": "print a completion script for your shell",
-    "copy": "copy a namespace to another store",
-    "effect": "effects of tools, and those with an unknown outcome",
-    "effect list": "list effects and their status",
-    "effect resolve": "record the outcome of an unknown effect",
-    "effect show": "show one effect: what was intended, what happened",
-    "health": "check that a store answers, and show its settings",
-    "import": "import conversations from another framework",
-    "inspect": "show what a store holds",
-    "key": "create, list and revoke API keys of a service",
-    "lock": "locks, leaders and their holders",
-    "lock break": "take a lock from a holder that does not release it",
-    "lock list": "list locks and leaders with their holders",
-    "mcp": "serve tools over MCP to look up what agents remember",
-    "migrate": "update a store's schema",
-    "namespaces": "list the namespaces of a store, and what each holds",
-    "operations": "manual changes, and who made them",
-    "operations export": "export the operations log as JSON lines",
-    "operations list": "list the latest manual changes",
-    "operations trim": "remove old entries from the operations log",
-    "operations verify": "check the operations log for tampering",
-    "quickstart": "write an agent that remembers, and run it",
-    "rebalance": "move state between volumes after replicas were added or removed",
-    "restore": "restore a backup into an empty namespace",
-    "serve": "serve a store over HTTP, for agents without a database password",
-    "signals": "show what a store's processes measured over time",
-    "sweep": "remove what has expired or was deleted",
-    "task": "run-once tasks",
-    "task cancel": "cancel a task, and discard its result if it is running",
-    "task list": "list tasks and their status",
-    "task retry": "run a failed or cancelled task again",
-    "task show": "show one task: its call, result and error",
-    "thread": "conversations",
-    "thread delete": "remove a conversation",
-    "thread export": "export a conversation as JSON lines",
-    "thread list": "list conversations and their owners",
-    "thread show": "read a conversation",
-    "ui": "open the dashboard of a store in the browser",
-    "user": "users, and everything that belongs to them",
-    "user erase": "permanently remove everything that belongs to a user",
-    "user export": "export everything that belongs to a user",
-    "user list": "list users and their documents",
-    "user show": "show a user's documents, and how much the user has",
-    "verify": "check that a backup is complete and undamaged",
-    "waiting": "list the questions that workflows are waiting for",
-    "why": "explain what an agent was given at a turn, what it was not, and why",
-    "workflow": "durable workflows",
-    "workflow cancel": "cancel a workflow and its children",
-    "workflow fork": "start another workflow from an earlier step of this one",
-    "workflow list": "list workflows and their status",
-    "workflow retry": "resume a failed or cancelled workflow",
-    "workflow show": "show one workflow: input, steps, what it waits for",
-    "workflow signal": "send a signal to a workflow",
-}
+ONLY_ACTIONS = ("kind", "question", "schedule")  # nouns without a module here
 MODULES = {  # of another name than theirs
     "__complete": "complete",
     "audit": "audit.command",
     "import": "imports",
     "waiting": "open_questions",
 }
-NOUNS = ("effect", "lock", "operations", "task", "thread", "user", "workflow")
 
 EXAMPLES = """\
 examples:
@@ -142,7 +82,7 @@ def read(words: list[str]) -> tuple[str, argparse.Namespace]:
 
 def _refuse_alone(parser: Parser, noun: str, words: list[str]) -> NoReturn:
     """A noun says nothing without what is to be done."""
-    verbs = [name.partition(" ")[2] for name in COMMANDS if name.startswith(f"{noun} ")]
+    verbs = [name.partition(" ")[2] for name in COMMANDS.after(noun)]
     if not words or words[0] in ("-h", "--help"):
         parser.read(["--help"])
     guess = did_you_mean(words[0], verbs) if "://" not in words[0] else ""
@@ -163,7 +103,7 @@ def overview() -> Parser:
 
 def command_parser(name: str) -> Parser:
     summary, work = COMMANDS[name], command(name)
-    parts = {part: text for part, text in COMMANDS.items() if part.startswith(f"{name} ")}
+    parts = COMMANDS.after(name)
     more = f"\n\nsubcommands, each with its own --help:\n{listed(parts)}" if parts else ""
     parser = Parser(
         prog=f"stateward {name}",
@@ -178,15 +118,37 @@ def command_parser(name: str) -> Parser:
     return parser
 
 
-def listed(commands: dict[str, str]) -> str:
+def listed(commands: Mapping[str, str]) -> str:
     return "\n".join(f"  {name:<17} {summary}" for name, summary in commands.items())
 
 
 def command(name: str) -> Any:
     """Return the module of a command, or a noun's verb: its examples, its options and its work."""
     noun, _, verb = name.partition(" ")
-    if noun in NOUNS:
-        module = import_module(f"stateward.cli.{noun}")
-        return module.VERBS[verb] if verb else module
-    path = MODULES.get(name, name.replace(" ", "."))
-    return import_module(f"stateward.cli.{path}")
+    if noun not in NOUNS:
+        path = MODULES.get(name, name.replace(" ", "."))
+        return import_module(f"stateward.cli.{path}")
+    module = None if noun in ONLY_ACTIONS else import_module(f"stateward.cli.{noun}")
+    if not verb:
+        return module or ActionNoun(noun)
+    own = getattr(module, "VERBS", {}).get(verb)
+    row = row_of(name)
+    if own is not None or row is None:
+        return own
+    from stateward.cli.action_verb import verb_of
+
+    return verb_of(row)
+
+
+class ActionNoun(NamedTuple):
+    """A noun whose commands are all actions."""
+
+    noun: str
+
+    @property
+    def EXAMPLES(self) -> str:
+        """The first example of each command."""
+        helps = [row.cli.help for row in rows_of(self.noun) if row.cli is not None]
+        return "\n".join(
+            ["examples:", *(h.partition("examples:\n")[2].split("\n")[0] for h in helps)]
+        )

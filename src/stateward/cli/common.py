@@ -110,13 +110,17 @@ def add_by(add: Callable[..., Any]) -> None:
     add(
         "--by",
         metavar="NAME",
-        help="who makes the change, for the operations log (default: USER@HOST)",
+        help="who you say you are: the operations log has it beside USER@HOST, as a claim",
     )
 
 
+CLAIM = " (says: "  # between the account and the name that its user gives
+
+
 def who(options: argparse.Namespace) -> str:
-    """Return who makes the change: the name after --by, or the account and host."""
-    return str(options.by or f"{getpass.getuser()}@{socket.gethostname()}")
+    """Return who makes the change: the account and host, and what `--by` claims."""
+    account = f"{getpass.getuser()}@{socket.gethostname()}"
+    return account if options.by is None else f"{account}{CLAIM}{options.by})"
 
 
 def confirm(options: argparse.Namespace, what: str) -> None:

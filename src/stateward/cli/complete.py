@@ -59,7 +59,8 @@ def candidates(words: list[str]) -> list[Candidate]:
 def _commands_after(before: list[str]) -> Iterator[Candidate]:
     """Yield the next word of each command that begins with what was typed."""
     start = "".join(f"{word} " for word in before)
-    for name, summary in COMMANDS.items():
+    commands = COMMANDS.after(before[0]) if before else COMMANDS
+    for name, summary in commands.items():
         if name.startswith(start) and " " not in name[len(start) :]:
             yield Candidate(name[len(start) :], summary)
 

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
-from stateward import sync
+from stateward.actions.effects import EFFECTS, ListEffects, OneEffect, ResolveEffect
 from stateward.cli.common import (
     OK,
     add_care,
@@ -18,15 +18,13 @@ from stateward.cli.common import (
     add_words,
     confirm,
     store_and_words,
-    who,
 )
+from stateward.cli.local import opened_locally
 from stateward.cli.tables import cell, printable, table
-from stateward.cli.verbs import Deed, Verb, logged, opened, refuse_unknown
+from stateward.cli.verbs import Verb
 from stateward.codec import check_count
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.kinds import EFFECT
-from stateward.owner import UNSAID
 from stateward.records import EffectInfo
 from stateward.state.effects import Decision
 
@@ -48,15 +46,8 @@ Shows what was intended, the key the service may know it by, and what happened.
 examples:
   stateward effect show sqlite:///agents.db thread/s-abc123/call_7
   STATEWARD_URL=sqlite:///agents.db stateward effect show thread/s-abc123/call_7 --json"""
-RESOLVE = """\
-Check with the service first: `effect show` prints the key it was given. Then record what happened.
-Done: every call gets the result. Failed: every call raises the text. Not done: the next call
-carries it out. An effect that is being carried out, or is done, is left alone.
-
-examples:
-  stateward effect resolve sqlite:///agents.db thread/s-abc123/call_7 --done '{"id": "ch_42"}'
-  stateward effect resolve sqlite:///agents.db thread/s-abc123/call_7 --not-done --dry-run
-  stateward effect resolve sqlite:///agents.db thread/s-abc123/call_7 --failed declined --yes"""
+RESOLVE = EFFECTS["resolve"]
+RESOLVE_HELP = RESOLVE.cli.help if RESOLVE.cli is not None else ""
 COLUMNS = ("id", "status", "name", "user", "updated_at", "error")
 AN_ID = "the effect's id, as `effect list` shows it"
 
@@ -77,17 +68,15 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
 
 def _list(options: argparse.Namespace) -> int:
     url, limit = parse(options.url), check_count(options.limit, "--limit")
-    with opened(url, options.namespace) as store:
-        listing = store.effects(
-            options.status,
-            user=UNSAID if options.user is None else options.user,
-            thread=options.thread,
-            workflow=options.workflow,
-            name=options.tool,
-            limit=limit + 1,
-        )
-        infos = list(listing)
-    effects, more = infos[:limit], len(infos) > limit
+    asked = ListEffects(
+        status=options.status,
+        user=options.user,
+        of_thread=options.thread,
+        of_workflow=options.workflow,
+        name=options.tool,
+    )
+    with opened_locally(url, options) as store:
+        effects, following = store.first(EFFECTS["list"], asked, limit)
     if options.json:
         rows = [to_builtins(info) for info in effects]
         print(json.dumps({"url": url.safe, "namespace": options.namespace, "effects": rows}))
@@ -96,7 +85,7 @@ def _list(options: argparse.Namespace) -> int:
         print(table(COLUMNS, [asdict(info) for info in effects]))
     else:
         print(f"no such effects in the namespace {options.namespace!r}")
-    if more:
+    if following is not None:
         print(f"there are more than {limit:,}: --limit N shows more")
     return OK
 
@@ -107,20 +96,13 @@ def _configure_show(parser: argparse.ArgumentParser) -> None:
 
 def _show(options: argparse.Namespace) -> int:
     url, (id,) = store_and_words(options, "which effect")
-    with opened(url, options.namespace) as store:
-        info = _found(store, id, options.namespace)
+    with opened_locally(url, options) as store:
+        info = store.ask(EFFECTS["show"], OneEffect(effect=id))
     if options.json:
         print(json.dumps({"url": url.safe, "namespace": options.namespace, **to_builtins(info)}))
     else:
         print(_described(info))
     return OK
-
-
-def _found(store: sync.Store, id: str, namespace: str) -> EffectInfo:
-    info = store.effect(id).info()
-    if info is None:
-        refuse_unknown("effect", id, namespace, "stateward effect list URL")
-    return info
 
 
 def _described(info: EffectInfo) -> str:
@@ -167,14 +149,14 @@ def _configure_resolve(parser: argparse.ArgumentParser) -> None:
 def _resolve(options: argparse.Namespace) -> int:
     url, (id,) = store_and_words(options, "which effect")
     decision, how = _decision(options)
-    with opened(url, options.namespace) as store:
-        info = _found(store, id, options.namespace)
+    with opened_locally(url, options) as store:
+        asked = ResolveEffect(effect=id, decision=decision, **how)
+        prepared = store.prepare(RESOLVE, asked)
+        info: EffectInfo = prepared.before
         if not options.dry_run:
             what = f"Decide that {printable(info.id)!r} is {decision}"
             confirm(options, f"{_described(info)}\n{what}")
-            deed = Deed(store, EFFECT, info.id, {"decision": decision, "before": info.status})
-            with logged(options, deed):
-                info = store.effect(id).resolve(decision, by=who(options), **how)
+            info = store.carry_out(prepared)
     about = {"url": url.safe, "namespace": options.namespace, "dry_run": options.dry_run}
     if options.json:
         print(json.dumps({**about, "decision": decision, **to_builtins(info)}))
@@ -202,6 +184,6 @@ def _decision(options: argparse.Namespace) -> tuple[Decision, dict[str, Any]]:
 RESOLVED = "stateward effect resolve [URL] ID --done [JSON] | --failed TEXT | --not-done [options]"
 VERBS = {
     "list": Verb("stateward effect list [URL] [options]", LIST, _configure_list, _list),
-    "resolve": Verb(RESOLVED, RESOLVE, _configure_resolve, _resolve),
+    "resolve": Verb(RESOLVED, RESOLVE_HELP, _configure_resolve, _resolve),
     "show": Verb("stateward effect show [URL] ID [options]", SHOW, _configure_show, _show),
 }

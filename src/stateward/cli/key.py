@@ -21,6 +21,7 @@ from stateward.ops import Applied, Fetch, Fetched, Listed
 from stateward.records import moment
 from stateward.server.asker import OWN_NAMESPACE, SCOPES
 from stateward.server.keys import (
+    DAY,
     DOCUMENT,
     KeyRecord,
     key_entity,
@@ -28,31 +29,36 @@ from stateward.server.keys import (
     page_of_keys,
     record_of,
     records_of,
+    rotated_key,
     storing,
+    usual_lifetime,
 )
 from stateward.world import World
 
-DAY = 86_400.0
 COLUMNS = ("id", "scope", "namespaces", "user", "created", "expires", "revoked", "note", "rate")
+ACTIONS = ("create", "list", "revoke", "rotate")
 MOST_NAMED = 20  # namespaces in an entry of the operations log
 
 EXAMPLES = """\
 create prints the key once; the store only keeps a digest of it. Each scope includes those before
 it: read, write, operate (sweep, restore), admin (also keys). A key with --user gives access only to
-what belongs to that user. A revoked key is refused within five seconds. Creating and revoking keys
-is recorded in the operations log of the service's namespace, stateward.service.
+what belongs to that user. Keys of people (--user, and the scopes operate and admin) end after 90
+days unless --days or --forever says otherwise. rotate gives a key a new secret, and the old one
+stays in force for --overlap hours. A revoked key is refused within five seconds. All this is
+recorded in the operations log of the service's namespace, stateward.service.
 
 examples:
   stateward key create sqlite:///agents.db --scope write --namespace shop --note support-agents
   stateward key create sqlite:///agents.db --scope read --namespace shop --user u-42 --days 1
   stateward key create sqlite:///agents.db --namespace shop --rate 50 --burst 200
   stateward key list sqlite:///agents.db
+  stateward key rotate sqlite:///agents.db --id qk1TQ0fUwv3lXo2B --overlap 48
   stateward key revoke sqlite:///agents.db --id qk1TQ0fUwv3lXo2B"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("action", metavar="ACTION", choices=("create", "list", "revoke"), help="what to do")
+    add("action", metavar="ACTION", choices=ACTIONS, help="what to do")
     add_url(parser)
     add("--scope", choices=SCOPES, default="write", help="what it permits (default: write)")
     add(
@@ -63,13 +69,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add("--all-namespaces", action="store_true", help="it gives access to every namespace")
     add("--user", metavar="ID", help="it gives access only to what belongs to this user")
-    add("--days", type=float, metavar="N", help="valid for this long (default: until revoked)")
+    add(
+        "--days", type=float, metavar="N", help="valid for this long (default of people's keys: 90)"
+    )
+    add(
+        "--forever", action="store_true", help="valid until it is revoked (default of agents' keys)"
+    )
+    hours = "for rotate: how long the old secret stays in force (default: 24)"
+    add("--overlap", type=float, default=24.0, metavar="HOURS", help=hours)
     add(
         "--rate", type=float, metavar="N", help="requests per second (default: the service's limit)"
     )
     add("--burst", type=int, metavar="N", help="burst allowed after a pause (default: --rate)")
     add("--note", default="", metavar="TEXT", help="what it is for, shown by list")
-    add("--id", metavar="ID", help="the key to revoke: its id as list shows it, or the key itself")
+    add(
+        "--id",
+        metavar="ID",
+        help="the key to revoke or rotate: its id as list shows it, or the key itself",
+    )
     add_by(add)
 
 
@@ -82,6 +99,8 @@ def run(options: argparse.Namespace) -> int:
             _create(options, execute, store)
         elif options.action == "list":
             _list(options, execute)
+        elif options.action == "rotate":
+            _rotate(options, execute, store)
         else:
             _revoke(options, execute, store)
     return OK
@@ -111,7 +130,10 @@ def _create(options: argparse.Namespace, execute: Any, store: sync.Store) -> Non
     if options.user is not None:
         check_id(options.user, "a user")
     world = World()
-    lifetime = None if options.days is None else options.days * DAY
+    if options.forever and options.days is not None:
+        raise InvalidInput("--days and --forever exclude each other")
+    lifetime = None if options.forever else usual_lifetime(options.scope, options.user)
+    lifetime = lifetime if options.days is None else options.days * DAY
     secret, record = new_key(
         world,
         options.scope,
@@ -155,24 +177,40 @@ def _list(options: argparse.Namespace, execute: Any) -> None:
         print("there are no keys yet: stateward key create")
 
 
-def _revoke(options: argparse.Namespace, execute: Any, store: sync.Store) -> None:
+def _read(options: argparse.Namespace, execute: Any) -> tuple[KeyRecord, int]:
     if not options.id:
-        raise InvalidInput("name the key to revoke: --id, as stateward key list shows it")
+        raise InvalidInput("name the key: --id, as stateward key list shows it")
     parts = options.id.split(".")
     id = check_id(parts[1] if len(parts) == 3 else options.id, "a key's id")
     fetched = execute((Fetch(key_entity(id), documents=(DOCUMENT,)),))[0]
     value = fetched.documents.get(DOCUMENT) if isinstance(fetched, Fetched) else None
     if value is None:
         raise InvalidInput(f"there is no key {id!r}; see: stateward key list")
-    record, world = record_of(value.json), World()
+    return record_of(value.json), value.version
+
+
+def _revoke(options: argparse.Namespace, execute: Any, store: sync.Store) -> None:
+    (record, version), world = _read(options, execute), World()
     if record.revoked is None:
         record = replace(record, revoked=world.now())
         with _logged(options, store, record):
-            _store(execute, storing(record, value.version, world.new_op()))
+            _store(execute, storing(record, version, world.new_op()))
     if options.json:
         print(json.dumps(_shown(record)))
     else:
-        print(f"the key {id} is revoked; services refuse it within five seconds")
+        print(f"the key {record.id} is revoked; services refuse it within five seconds")
+
+
+def _rotate(options: argparse.Namespace, execute: Any, store: sync.Store) -> None:
+    (record, version), world = _read(options, execute), World()
+    lifetime = None if options.days is None else options.days * DAY
+    secret, record = rotated_key(record, world, options.overlap * 3600.0, lifetime)
+    with _logged(options, store, record):
+        _store(execute, storing(record, version, world.new_op()))
+    if options.json:
+        print(json.dumps({"key": secret, **_shown(record)}))
+    else:
+        print(secret)
 
 
 def _store(execute: Any, commit: Any) -> None:

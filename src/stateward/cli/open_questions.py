@@ -7,12 +7,13 @@ import json
 
 from msgspec import to_builtins
 
+from stateward.actions.questions import QUESTIONS, ListQuestions
 from stateward.cli.common import OK, add_namespace, add_url
 from stateward.cli.listings import RowPage
-from stateward.cli.verbs import add_pages, opened, show_page
+from stateward.cli.local import opened_locally
+from stateward.cli.verbs import add_pages, show_page
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.owner import UNSAID
 from stateward.records import OpenQuestion
 
 EXAMPLES = """\
@@ -41,18 +42,11 @@ def run(options: argparse.Namespace) -> int:
     url = parse(options.url)
     if not 1 <= options.limit <= 1000:
         raise InvalidInput(f"--limit must be at least 1 and at most 1000, not {options.limit}")
-    with opened(url, options.namespace) as store:
-        questions = [
-            *store.waiting(
-                options.signal,
-                for_=options.for_,
-                user=UNSAID if options.user is None else options.user,
-                after=options.after,
-                limit=options.limit + 1,
-            )
-        ]
-    shown = questions[: options.limit]
-    following = shown[-1].id if len(questions) > len(shown) else None
+    asked = ListQuestions(
+        signal=options.signal, for_=options.for_, user=options.user, after=options.after
+    )
+    with opened_locally(url, options) as store:
+        shown, following = store.first(QUESTIONS["list"], asked, options.limit)
     if options.json:
         report = {"url": url.safe, "namespace": options.namespace}
         print(json.dumps(report | {"rows": to_builtins(shown), "next": following}))

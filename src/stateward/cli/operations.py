@@ -10,9 +10,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from stateward import sync
 from stateward.cli.common import (
+    CLAIM,
     FAILED,
     OK,
     add_care,
@@ -29,7 +31,7 @@ from stateward.codec import MOST
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
 from stateward.kinds import OPERATIONS
-from stateward.records import LoggedOperation
+from stateward.records import LoggedOperation, OperationsCheck
 from stateward.state.operation_record import exported, heading, target_of
 
 EXAMPLES = """\
@@ -39,7 +41,8 @@ examples:
 LIST = """\
 The newest entries, oldest first. A change has two: one before it, and one with how it ended and the
 number of the first. Commands that only read are not recorded. A user is shown as a digest of the
-id; --target user/ID finds it. Changes nothing.
+id; --target user/ID finds it. WHO is a key, a token, or the account and host of a command line;
+--claims also shows what was given with --by, which nobody has checked. Changes nothing.
 
 examples:
   stateward operations list sqlite:///agents.db --last 50
@@ -47,12 +50,14 @@ examples:
   stateward operations list sqlite:///agents.db --target user/u-42 --json"""
 VERIFY = """\
 Each entry has the hash of the one before it: if an entry was changed, removed, inserted or moved,
-the exit code is 1. Entries cut off at the end, or a log that was rewritten as a whole, are only
-found by comparing with a head stored elsewhere: save the head that this prints, and pass it with
---head the next time. Changes nothing.
+the exit code is 1. Entries cut off at the end, or a log that was rewritten as a whole by the owner
+of its database, are only found by comparing with heads stored elsewhere: those that a service
+publishes ([operations_log] in serve.toml), or those of earlier runs. With --publish, the head is
+appended to the --head-file if nothing is wrong; otherwise this changes nothing.
 
 examples:
   stateward operations verify sqlite:///agents.db
+  stateward operations verify sqlite:///agents.db --head-file heads.jsonl --publish
   stateward operations verify sqlite:///agents.db --head "$(cat operations.head)" --json"""
 EXPORT = """\
 A header line, then one line for each entry: its number, its time in microseconds, its content, and
@@ -83,6 +88,7 @@ def _configure_list(parser: argparse.ArgumentParser) -> None:
     add("--last", type=int, default=LAST, metavar="N", help=f"how many (default: {LAST})")
     add("--before", type=int, metavar="NUMBER", help="those before this entry")
     add("--target", metavar="KIND/ID", help="only changes to this, e.g. thread/s-abc123")
+    add("--claims", action="store_true", help="also show who users said they were (--by)")
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -95,6 +101,8 @@ def _list(options: argparse.Namespace) -> int:
     with opened(url, options.namespace) as store:
         entries = _found(store, target, options.before, options.last + 1)
     shown = entries[-options.last :]
+    if not options.claims:
+        shown = [replace(each, who=each.who.partition(CLAIM)[0]) for each in shown]
     older = shown[0].number if len(entries) > len(shown) else None
     if options.json:
         report = {"url": url.safe, "namespace": options.namespace}
@@ -135,14 +143,29 @@ def _found(
 def _configure_verify(parser: argparse.ArgumentParser) -> None:
     add_url(parser)
     add_namespace(parser.add_argument)
+    add = parser.add_argument
     what = "the head of an earlier run: also detects entries cut off at the end"
-    parser.add_argument("--head", metavar="NUMBER:HASH", help=what)
+    add("--head", metavar="NUMBER:HASH", help=what)
+    add("--head-file", metavar="FILE", help="heads that a service, or --publish, wrote there")
+    add("--publish", action="store_true", help="append the head to the --head-file")
 
 
 def _verify(options: argparse.Namespace) -> int:
-    url = parse(options.url)
+    url, file = parse(options.url), options.head_file
+    if options.publish and file is None:
+        raise InvalidInput("name the file to which the head is appended: --head-file FILE")
+    heads = [] if options.head is None else [options.head]
+    if file is not None:
+        from stateward.server.log_heads import read_heads
+
+        published = read_heads(file, options.namespace)
+        if not published and not options.publish:
+            raise InvalidInput(f"{file} has no head of the namespace {options.namespace!r}")
+        heads += [each.head for each in published]
     with opened(url, options.namespace) as store:
-        check = store.operations.verify(options.head)
+        check = store.operations.verify(heads)
+    if check.ok and check.head and options.publish:
+        _publish(file, options.namespace, check.head)
     if options.json:
         about = {"url": url.safe, "namespace": options.namespace, "ok": check.ok}
         print(json.dumps(about | to_builtins(check)))
@@ -154,8 +177,28 @@ def _verify(options: argparse.Namespace) -> int:
         print(f"intended, but in progress or cut off, so the outcome is unknown: {numbers}")
     if check.ok:
         print(f"{url.safe}: {_many(check.entries)}, no sign of tampering")
+        print(_proof(check))
         print(f"head {check.head}" if check.head else "there is no head yet")
     return OK if check.ok else FAILED
+
+
+def _publish(file: str, namespace: str, head: str) -> None:
+    from stateward.server.log_heads import PublishedHead, append_heads
+
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    append_heads(file, [PublishedHead(at, namespace, head)])
+
+
+def _proof(check: OperationsCheck) -> str:
+    """Return what the check proves, and what it does not."""
+    if not check.confirmed:
+        return (
+            "not compared with a head stored elsewhere: this would not show a log that the owner "
+            "of its database rewrote as a whole, or cut off at its end"
+        )
+    later = check.base + check.entries - check.confirmed
+    rest = f"; nothing from elsewhere confirms the {_many(later)} after it" if later else ""
+    return f"up to entry {check.confirmed} it is the log whose head was stored elsewhere{rest}"
 
 
 def _many(entries: int) -> str:

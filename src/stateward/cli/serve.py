@@ -38,6 +38,7 @@ examples:
 # Where in the settings an option stands.
 OPTIONS = {
     **{name: name for name in ("host", "port", "tls_cert", "tls_key", "insecure_local")},
+    "tls_ca": "tls_client_ca",
     **{name: f"limits.{name}" for name in ("rate", "burst", "streams")},
     **{name: f"jwt.{name}" for name in ("jwks", "audience", "issuer")},
 }
@@ -51,6 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--port", type=int, metavar="N", help=f"0: any (default: {PORT})")
     add("--tls-cert", metavar="FILE", help="the certificate chain")
     add("--tls-key", metavar="FILE", help="its private key")
+    add("--tls-ca", metavar="FILE", help="clients need a certificate that these CAs signed (mTLS)")
     add(
         "--insecure-local",
         action="store_true",
@@ -62,7 +64,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--streams", type=int, metavar="N", help="concurrent streams for each key (default: any)")
     add("--jwks", metavar="URL|FILE", help="accept tokens that these public keys verify")
     add("--audience", metavar="NAME", help="the audience such a token must have")
-    add("--issuer", metavar="NAME", help="the issuer it must have (default: any)")
+    add("--issuer", metavar="NAME", help="the issuer it must have; without --jwks, its URL")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -91,8 +93,12 @@ def run(options: argparse.Namespace) -> int:
         jwt=settings.jwt,
         rates=settings.limits,
         devices=settings.devices,
+        log_heads=settings.operations_log,
+        quotas=settings.quotas,
     )
-    tls = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
+    tls: dict[str, Any] = {"ssl_certfile": settings.tls_cert, "ssl_keyfile": settings.tls_key}
+    if settings.tls_client_ca is not None:
+        tls |= {"ssl_ca_certs": settings.tls_client_ca, "ssl_cert_reqs": ssl.CERT_REQUIRED}
     with listening_on(settings.host, settings.port) as listening:
         return serve(
             application,
@@ -163,7 +169,7 @@ def serve(
         )
         config.load()
     except (OSError, ssl.SSLError) as error:
-        raise InvalidInput(f"--tls-cert and --tls-key cannot be used: {error}") from error
+        raise InvalidInput(f"--tls-cert, --tls-key or --tls-ca cannot be used: {error}") from error
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # the service itself says what fails
     server = Server(config)
     try:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from stateward import sync
-from stateward.cli.common import OK, add_care, add_words, store_and_words
+from stateward.cli.common import OK, add_words, store_and_words
 from stateward.cli.listings import Row, moment_of, plain, told_of, workflows
 from stateward.cli.tables import cell, table
-from stateward.cli.verbs import Deed, Verb, changed, list_verb, opened, refuse_unknown
+from stateward.cli.verbs import Verb, list_verb, opened, refuse_unknown
 from stateward.codec import check_id, decode
 from stateward.errors import InvalidInput
 from stateward.kinds import WORKFLOW
@@ -34,35 +33,6 @@ examples:
   stateward workflow show sqlite:///agents.db refund-991
   stateward workflow show sqlite:///agents.db refund-991 --last 10 --full
   stateward workflow show sqlite:///agents.db refund-991 --json"""
-SIGNAL = """\
-The value is JSON, null by default. With --key a duplicate delivery of the signal counts once. A
-workflow that has ended takes no signal.
-
-examples:
-  stateward workflow signal sqlite:///agents.db refund-991 approval --value true
-  stateward workflow signal sqlite:///agents.db refund-991 approval --key ticket-7 --yes"""
-
-CANCEL = """\
-Cancels it with its children, whichever process drives it: the driver finishes its current step and
-stops. What was recorded stays. stateward workflow retry resumes it.
-
-examples:
-  stateward workflow cancel sqlite:///agents.db refund-991 --reason "wrong order" --dry-run
-  stateward workflow cancel sqlite:///agents.db refund-991 --reason "wrong order" --yes"""
-RETRY = """\
-Resumes a workflow that failed (after its code was fixed) or was cancelled: a worker continues from
-the step that failed. Recorded steps are not run again.
-
-examples:
-  stateward workflow retry sqlite:///agents.db refund-991 --dry-run
-  stateward workflow retry sqlite:///agents.db refund-991 --yes"""
-FORK = """\
-Starts another workflow from the state this one had before a step; a worker continues it. It has the
-same kind, input and user; this one does not change. stateward workflow show lists the steps.
-
-examples:
-  stateward workflow fork sqlite:///agents.db refund-991 --at "pay#1" --to refund-991-b --dry-run
-  stateward workflow fork sqlite:///agents.db refund-991 --at "pay#1" --to refund-991-b --yes"""
 
 
 # --- show -------------------------------------------------------------------------------
@@ -138,130 +108,9 @@ def _refuse(id: str, namespace: str) -> NoReturn:
     refuse_unknown("workflow", id, namespace, "stateward workflow list URL")
 
 
-# --- changes ----------------------------------------------------------------------------
-
-
-def _configure_signal(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, "ID SIGNAL", "the id of the workflow, and the name of the signal")
-    add = parser.add_argument
-    add("--value", default="null", metavar="JSON", help="the signal's value (default: null)")
-    add("--key", help="idempotency key: a duplicate delivery counts once")
-    add_care(add)
-
-
-def _signal(options: argparse.Namespace) -> int:
-    url, (id, name) = store_and_words(options, "which workflow, and which signal", 2)
-    try:
-        value = json.loads(options.value)
-    except (ValueError, RecursionError) as error:
-        raise InvalidInput(
-            f"--value must be JSON, e.g. true or '\"yes\"': {options.value!r} is not ({error})"
-        ) from error
-    with opened(url, options.namespace) as store:
-        fetched = _found(store, id, options.namespace)
-
-        def signal() -> dict[str, Any]:
-            sent = store.workflow(id).signal(name, value, key=options.key)
-            return {"signalled": sent, "duplicate": not sent}
-
-        def said(report: dict[str, Any]) -> str:
-            if report["duplicate"]:
-                return (
-                    f"the workflow {cell(id)!r} already had the signal {cell(name)!r} with this key"
-                )
-            return f"the workflow {cell(id)!r} was sent the signal {cell(name)!r}"
-
-        about = {"workflow": id, "status": fetched.head.status, "signal": name, "value": value}
-        about |= {"key": options.key, "signalled": False}
-        question = f"Send the signal {cell(name)!r} with {cell(value)} to the workflow {cell(id)!r}"
-        deed = Deed(store, WORKFLOW, id, {"signal": name})
-        return changed(options, url, deed, about, question, signal, said)
-
-
-def _configure_cancel(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, "ID", "the id of the workflow")
-    parser.add_argument(
-        "--reason", default="", metavar="TEXT", help="the reason, shown to later readers"
-    )
-    add_care(parser.add_argument)
-
-
-def _cancel(options: argparse.Namespace) -> int:
-    question = "Cancel the workflow {id!r}, which is {status}, and its children"
-    return _changed(
-        options, "cancelled", question, lambda workflow: workflow.cancel(options.reason)
-    )
-
-
-def _configure_retry(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, "ID", "the id of the workflow")
-    add_care(parser.add_argument)
-
-
-def _retry(options: argparse.Namespace) -> int:
-    question = "Retry the workflow {id!r}, which is {status}, from the step that failed"
-    return _changed(options, "retried", question, lambda workflow: workflow.retry())
-
-
-def _configure_fork(parser: argparse.ArgumentParser) -> None:
-    add_words(parser, "ID", "the id of the workflow")
-    add = parser.add_argument
-    add("--at", required=True, metavar="STEP", help="the step to fork before, e.g. pay#1")
-    add("--to", required=True, metavar="ID", help="the id of the new workflow")
-    add_care(add)
-
-
-def _fork(options: argparse.Namespace) -> int:
-    question = f"Fork the workflow {{id!r}} before {cell(options.at)!r} as {cell(options.to)!r}"
-
-    def fork(workflow: sync.Workflow) -> bool:
-        workflow.fork(options.at, id=options.to)
-        return True
-
-    return _changed(options, "forked", question, fork)
-
-
-def _changed(
-    options: argparse.Namespace, field: str, question: str, change: Callable[[sync.Workflow], bool]
-) -> int:
-    """Do something to one workflow. `change` says whether there was anything to do."""
-    url, (id,) = store_and_words(options, "which workflow")
-    with opened(url, options.namespace) as store:
-        status = _found(store, id, options.namespace).head.status
-
-        def said(report: Row) -> str:
-            if report[field]:
-                return f"the workflow {cell(id)!r} is {field}"
-            return f"the workflow {cell(id)!r} is {status}: nothing to do"
-
-        named = {name: getattr(options, name, None) for name in ("reason", "at", "to")}
-        about = {name: value for name, value in named.items() if value is not None}
-        asked = question.replace("{id!r}", repr(cell(id))).replace("{status}", status)
-        where: Row = {name: value for name, value in about.items() if name != "reason"}
-        return changed(
-            options,
-            url,
-            Deed(store, WORKFLOW, id, {"before": status, **where}),
-            {"workflow": id, "status": status, **about, field: False},
-            asked,
-            lambda: {field: change(store.workflow(id))},
-            said,
-        )
-
-
 VERBS = {
-    "cancel": Verb(
-        "stateward workflow cancel [URL] ID [options]", CANCEL, _configure_cancel, _cancel
-    ),
-    "fork": Verb(
-        "stateward workflow fork [URL] ID --at STEP --to ID [options]", FORK, _configure_fork, _fork
-    ),
-    "retry": Verb("stateward workflow retry [URL] ID [options]", RETRY, _configure_retry, _retry),
     "list": list_verb(
         WORKFLOW, workflows, "user", "status", "label", example=" --status active --kind refund"
     ),
     "show": Verb("stateward workflow show [URL] ID [options]", SHOW, _configure_show, _show),
-    "signal": Verb(
-        "stateward workflow signal [URL] ID SIGNAL [options]", SIGNAL, _configure_signal, _signal
-    ),
 }

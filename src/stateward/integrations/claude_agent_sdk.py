@@ -52,6 +52,7 @@ from stateward.ops import (
     Write,
 )
 from stateward.owner import UNSAID, Unsaid, Whose, owner_of
+from stateward.state.conversation_life import Life
 from stateward.state.handle import DERIVED
 from stateward.state.refusals import stored
 
@@ -78,7 +79,8 @@ class StatewardSessionStore(OnAnyStore):
     lines and stored with them, in one commit, so that no race can lose it.
 
     Lines added while the store does not answer are kept locally as the store's policy says;
-    reading then raises `StoreUnavailable`, never an empty transcript.
+    reading then raises `StoreUnavailable`, never an empty transcript. If a transcript is deleted
+    while it is written here, `append` raises `ConversationDeletedError` until `load` is called.
     """
 
     def __init__(
@@ -113,7 +115,8 @@ class StatewardSessionStore(OnAnyStore):
             try:
                 outcome = await self._add(handle, key, lines, name)
             except StoreUnavailable:  # the lines are stored unchanged, of whatever type
-                outcome = await self._call(handle.append, lines, name, keep=True, takes_first=True)
+                how = {"keep": True, "takes_first": True, "life": self._life(id)}
+                outcome = await self._call(handle.append, lines, name, **how)
         except StoreUnavailable:
             self._failed[id] = (list(entries), name)
             raise
@@ -160,7 +163,6 @@ class StatewardSessionStore(OnAnyStore):
         below = [] if "subpath" in key else [id async for id, _ in self._listed(f"{thread.id}/")]
         for id in (*below, thread.id):  # the session last, for a later retry
             await self._call(self._thread(id).delete)
-            self._seen.pop(id, None)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the paths of a session's subagents."""
@@ -181,6 +183,7 @@ class StatewardSessionStore(OnAnyStore):
         """Commit the new ones of some lines with the summary of all; None: none is new."""
         id = handle.entity.id
         before = self._seen.get(id) or await self._read(handle, key, unseen())
+        life = before.life
         while new := list(unknown_of(lines, before.uuids)):
             head, data, adding = before.head, before.data, handle
             unchanged: Check = CommitsAt(head.commits) if head.exists else Absent()
@@ -192,26 +195,33 @@ class StatewardSessionStore(OnAnyStore):
             if not head.exists:  # a new thread is created with its retention
                 writes = (*writes, SetHead(status=STATUS))
                 adding = replace(handle, sets_retain=False)
-            outcome = await self._call(
-                adding.append, new, name, (unchanged,), writes, keep=True, takes_first=True
-            )
+            how = {"keep": True, "takes_first": True, "life": life}
+            outcome = await self._call(adding.append, new, name, (unchanged,), writes, **how)
             if type(outcome) is Applied:
                 at = {"exists": True, "version": outcome.version, "stamp": outcome.stamp}
                 before.uuids.update(uuids_of(new))
                 now = replace(head, **at, commits=head.commits + 1)
-                self._seen[id] = Seen(now, before.uuids, data)
+                if outcome.created:
+                    now = replace(now, created=outcome.at)
+                    life = handle.life(now)
+                self._seen[id] = Seen(now, before.uuids, data, life)
             if type(outcome) is not Conflict:
                 return outcome
-            before = await self._read(handle, key, before)
+            before = (await self._read(handle, key, before))._replace(life=life)
         self._seen[id] = before
         return None
+
+    def _life(self, id: str) -> Life | None:
+        """Return the life of a transcript that was read or written here."""
+        last = self._seen.get(id)
+        return None if last is None else last.life
 
     async def _read(
         self, handle: Any, key: SessionKey, seen: Seen, lines: list[StoredLine] | None = None
     ) -> Seen:
         """Read a transcript from where it was last read; its new lines go into `lines`."""
         page = handle.scope.capabilities.page
-        old, uuids, data = seen
+        old, uuids, data, _ = seen
         log = Log(old.version, first=page, stamp=old.stamp or None, details=True)
         fetched = await self._call(handle.fetch, log)
         head = fetched.head
@@ -227,7 +237,7 @@ class StatewardSessionStore(OnAnyStore):
                 translated = transcript(read, handle.entity.id, key["session_id"], sidechain=False)
                 data = _folded(data, key, translated)
             if len(read) < page:
-                return Seen(head, uuids, data)
+                return Seen(head, uuids, data, handle.life(head))
             log = Log(fetched.entries[-1].seq, head.version, first=page, details=True)
             fetched = await self._call(handle.fetch, log)
 

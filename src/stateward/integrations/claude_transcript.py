@@ -21,6 +21,7 @@ from msgspec.structs import replace
 from stateward.codec import decode
 from stateward.ops import Head, Value
 from stateward.shapes import shape_of, translate
+from stateward.state.conversation_life import Life
 
 CALLS = re.compile(r"message|reasoning|compaction|mcp_\w+|\w+_call(_output)?")  # items of OpenAI's
 
@@ -33,6 +34,7 @@ class Seen(NamedTuple):
     head: Head
     uuids: set[str]  # uuids of stored lines; none is ever removed
     data: dict[str, Any]  # the SDK's summary of these lines
+    life: Life | None = None  # of the transcript; lines are added to no other
 
 
 def unseen() -> Seen:

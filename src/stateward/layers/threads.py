@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from contextvars import copy_context
 from typing import TypeVar
 
+from stateward.world import start_in_time
+
 T = TypeVar("T")
 
 
@@ -17,21 +19,25 @@ def results_of_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
     """
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
+    late: set[int] = set()  # calls whose threads have not begun in time
 
     def make(number: int) -> None:
+        if number in late and threading.current_thread() is not caller:
+            return
         try:
             results[number] = calls[number]()
         except BaseException as error:
             errors[number] = error
 
-    last = len(calls) - 1
+    caller, last = threading.current_thread(), len(calls) - 1
     # The context goes along: a call checks the leases that its caller holds.
     threads = []
     for number in range(last):
         thread = threading.Thread(target=copy_context().run, args=(make, number), daemon=True)
         try:
-            thread.start()
+            start_in_time(thread)
         except (RuntimeError, MemoryError):  # a moment without threads
+            late.add(number)
             make(number)
         else:
             threads.append(thread)

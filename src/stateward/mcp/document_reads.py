@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from stateward.actions.action import Missing
 from stateward.mcp.arguments import After, Limit, Name, Number, Owner
 from stateward.mcp.size import MOST, ToolPage, page_of, short
-from stateward.mcp.tool import Missing, ToolCall, Tools
+from stateward.mcp.tool import ToolCall, Tools
 from stateward.records import Document
 from stateward.server.rest_documents import list_documents as documents_by_name
 from stateward.state.stored_document import document
@@ -84,5 +85,5 @@ async def read_document(call: ToolCall) -> UserDocument:
     user = call.user
     stored = await call.store.user(user).get(given.name, at=given.at, version=given.version)
     if not stored.exists:
-        raise Missing(f"there is no document {given.name!r}: list_documents shows what there is")
+        raise Missing("document", given.name, "list_documents shows what there is")
     return user_document(user, given.name, stored)

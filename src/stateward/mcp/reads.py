@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from stateward.actions.table import ACTIONS
+from stateward.mcp.action_tools import tools_of
 from stateward.mcp.conversation_reads import CONVERSATION_READS
 from stateward.mcp.document_reads import DOCUMENT_READS
+from stateward.mcp.health import HealthAnswer, NoArguments, health
 from stateward.mcp.tool import McpTool
 from stateward.mcp.why_tool import WHY
-from stateward.mcp.work_reads import WORK_READS, HealthAnswer, NoArguments, health
 
 READS = (
     *CONVERSATION_READS,
     *DOCUMENT_READS,
-    *WORK_READS,
+    *tools_of(ACTIONS, reads=True),
     WHY,
     McpTool(
         "health",

@@ -21,9 +21,10 @@ from mcp.types import (
 )
 
 from stateward import __version__
+from stateward.actions.action import Missing
 from stateward.errors import NotYoursError, StatewardError, StoreUnavailable
 from stateward.mcp.reads import READS
-from stateward.mcp.tool import McpTool, Missing, ToolCall, ToolCaller
+from stateward.mcp.tool import McpTool, ToolCall, ToolCaller
 from stateward.mcp.writes import WRITES
 
 INSTRUCTIONS = """\
@@ -113,7 +114,7 @@ def mcp_server(caller: ToolCaller) -> Server[Any]:
             names = ", ".join(described(tool, one_users=one_users).input_schema["properties"])
             return _failed(f"{tool.name} cannot use that: {error}. It takes: {names or 'nothing'}")
         try:
-            answer = await _answered(tool, ToolCall(caller, arguments), _client(context))
+            answer = await _answered(tool, ToolCall(caller, arguments, _client(context)))
         except Exception as error:
             return _failed(_words(error, caller))
         content = msgspec.to_builtins(answer)
@@ -129,7 +130,7 @@ def mcp_server(caller: ToolCaller) -> Server[Any]:
     )
 
 
-async def _answered(tool: McpTool, call: ToolCall, client: str | None) -> Any:
+async def _answered(tool: McpTool, call: ToolCall) -> Any:
     """Return the answer of the tool. A change is in the operations log before it is made.
 
     What an operator reads through a service is in it before it is handed over.
@@ -139,7 +140,7 @@ async def _answered(tool: McpTool, call: ToolCall, client: str | None) -> Any:
         return await tool.answer(call)
     id = call.user if deed.name == "user" else getattr(call.given, deed.name)
     said = {name: getattr(call.given, name) for name in deed.detail}
-    detail = {"tool": tool.name, "client": client, **said}
+    detail = {"tool": tool.name, "client": call.client, **said}
     detail = {name: value for name, value in detail.items() if value is not None}
     log = caller.store.within(caller.namespace).operations
     if deed.reads:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 from msgspec import Struct
+
+from stateward.actions.page import page_of as first_items
 
 T = TypeVar("T", bound=Struct)
 MOST = 40_000  # characters of JSON in one answer
@@ -57,14 +59,8 @@ async def listed_page(
     listing: AsyncIterator[T], limit: int, cursor: Callable[[T], str]
 ) -> ToolPage[T]:
     """Return the first page of a listing; a page of `limit` items may be followed by others."""
-    items: list[T] = []
-    async for item in listing:
-        items.append(item)
-        if len(items) == limit:
-            break
-    if isinstance(listing, AsyncGenerator):
-        await listing.aclose()
-    return page_of(items, limit, cursor, more=len(items) == limit)
+    page = await first_items(listing, limit, cursor)
+    return page_of(page.items, limit, cursor, more=page.next is not None)
 
 
 def short(item: T, room: int) -> T:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Struct
 
+from stateward.actions.action import Action, Missing
 from stateward.errors import InvalidInput, NotPermitted
 from stateward.kinds import QUESTION, THREAD, USER, WORKFLOW
 from stateward.owner import UNSAID, Whose
@@ -19,12 +20,8 @@ WRITTEN = (USER, QUESTION, WORKFLOW)  # the kinds that tools write
 READ_THREAD = RouteDeed("thread read", THREAD, "thread", reads=True)
 
 
-class Missing(InvalidInput):
-    """The thing does not exist or belongs to another user; the error does not say which."""
-
-
 def missing_conversation(id: str) -> Missing:
-    return Missing(f"there is no conversation {id!r}: list_conversations shows what there is")
+    return Missing("conversation", id, "list_conversations shows what there is")
 
 
 class ToolCaller(NamedTuple):
@@ -42,9 +39,10 @@ class ToolCaller(NamedTuple):
 class ToolCall:
     """One call: whatever it asks of the store passes the check of `Asker`."""
 
-    def __init__(self, caller: ToolCaller, given: Any) -> None:
+    def __init__(self, caller: ToolCaller, given: Any, client: str | None = None) -> None:
         self.caller = caller
         self.given = given  # of the type of the tool's arguments
+        self.client = client  # how the client calls itself
         self.store = store_for(caller.asker, caller.store, caller.namespace)
 
     @property
@@ -83,9 +81,12 @@ class McpTool(NamedTuple):
     description: str
     deed: RouteDeed | None = None
     one_users: bool = True  # False: a server for one user has it not
+    action: Action | None = None  # which it is made from
 
     @property
     def changes(self) -> bool:
+        if self.action is not None:
+            return not self.action.reads
         return self.deed is not None and not self.deed.reads
 
 

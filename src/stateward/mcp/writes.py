@@ -6,16 +6,16 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from stateward.actions.table import ACTIONS
 from stateward.codec import MOST as HIGHEST
-from stateward.errors import NotYoursError, StateConflictError
-from stateward.kinds import QUESTION, USER
+from stateward.errors import StateConflictError
+from stateward.kinds import USER
+from stateward.mcp.action_tools import tools_of
 from stateward.mcp.arguments import Name, Number, Owner
 from stateward.mcp.document_reads import UserDocument, user_document
 from stateward.mcp.tool import ToolCall, Tools
-from stateward.server.rest import ChangeMade
 from stateward.server.route import RouteDeed
 from stateward.state.merge_patch import merge_patch
-from stateward.state.questions import answer as answer_question
 
 IfVersion = Annotated[
     Annotated[int, Meta(ge=0, le=HIGHEST)] | None,
@@ -49,17 +49,6 @@ class UndoDocument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     to: Annotated[
         Number | None, Meta(description="To this version; else to before its last change.")
     ] = None
-
-
-class AnswerQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An answer to an open question."""
-
-    question: Annotated[
-        str, Meta(min_length=1, description="The id of the question, as list_questions shows it.")
-    ]
-    value: Annotated[
-        Any, Meta(description="The answer as JSON, in the form that the question asks for.")
-    ]
 
 
 CHANGES = Tools()
@@ -101,22 +90,4 @@ async def _undo_document(call: ToolCall) -> UserDocument:
     return user_document(user, given.name, restored)
 
 
-@CHANGES.tool(
-    AnswerQuestion,
-    ChangeMade,
-    "Answer what a workflow asks and waits for, e.g. an approval. Of several answers the first "
-    "counts; `changed` is false if the question is no longer open. The workflow continues "
-    "immediately, and this cannot be undone: answer only what the person you work for decided.",
-    RouteDeed("question answer", QUESTION, "question"),
-)
-async def _answer_question(call: ToolCall) -> ChangeMade:
-    given: AnswerQuestion = call.given
-    scope = call.store.sections["workflows"]
-    by = call.caller.asker.user
-    try:
-        return ChangeMade(await answer_question(scope, given.question, given.value, by=by))
-    except NotYoursError:  # as if it were not there
-        return ChangeMade(False)
-
-
-WRITES = tuple(CHANGES)
+WRITES = (*CHANGES, *tools_of(ACTIONS, reads=False))

@@ -74,6 +74,29 @@ SENTENCES: dict[str, tuple[str, str]] = {
         "the key {key} was used, and is no longer in force",
         "Find the program that still has it; if nobody knows it, the key has leaked",
     ),
+    "key_used_from_new_address": (
+        "the key {key} (scope {scope}) was used for the first time from {address}",
+        "If nobody knows that address, the key has leaked: revoke it",
+    ),
+    "quota_exceeded": (
+        "the namespace {namespace} keeps {bytes} bytes, and its quota is {quota}: its writes are "
+        "refused",
+        "Delete or erase what is not needed, or raise the quota",
+    ),
+    "operations_log_head": (
+        "the operations log of the namespace {namespace} ends with {head}",
+        "Keep this line where the store's database cannot change it",
+    ),
+    "operations_log_rewritten": (
+        "the operations log of the namespace {namespace} lacks the entry {published}, whose hash "
+        "was published",
+        "It was rewritten, cut off or restored from a backup: stateward operations verify "
+        "--head-file says more",
+    ),
+    "operations_head_unpublished": (
+        "the heads of the operations logs could not be published ({error})",
+        "They are kept in memory and it is tried again. Fix what the setting names",
+    ),
     "breaker_opened": (
         "the store has failed {failures} times in a row: {of} now fail immediately",
         f"{_LOOK}; it is probed from time to time",

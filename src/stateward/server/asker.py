@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from stateward.actions.rights import DEVICE, RIGHTS, ROLE_OF
 from stateward.bounds import check_op
 from stateward.codec import shown
 from stateward.errors import NotPermitted
@@ -29,8 +30,9 @@ from stateward.ops import (
     SetHead,
     Sweep,
 )
+from stateward.owner import UNSAID, Whose
 
-SCOPES = ("read", "write", "operate", "admin")  # each permits what those before it do
+SCOPES = tuple(ROLE_OF)  # each permits what those before it do
 OWN_NAMESPACE = "stateward.service"  # where the service keeps what is its own
 
 
@@ -48,14 +50,24 @@ class DeviceRights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     starts: tuple[str, ...] = ()  # kinds of workflows
     signals: tuple[str, ...] = ()  # names of signals to their workflows
 
-    def require(self, what: Literal["documents", "starts", "signals"], name: str) -> None:
-        """Refuse a name that the setting does not list."""
-        listed = getattr(self, what)
+    def require(self, what: str, name: str) -> None:
+        """Refuse a name that the setting `documents`, `starts` or `signals` does not list."""
+        listed: tuple[str, ...] = getattr(self, what)
         if name not in listed and "*" not in listed:
             raise NotPermitted(
                 f"this key is for one user, and the service's setting devices.{what} does not "
                 f"list {shown(name)}"
             )
+
+
+class Quota(Protocol):
+    """A count of what is written, which may refuse more."""
+
+    def check(self, commit: Commit) -> None:
+        """Refuse a commit that would be too much."""
+
+    def count(self, ops: Sequence[Op], outcomes: Sequence[Outcome]) -> None:
+        """Count what was written."""
 
 
 class Asker(Struct, frozen=True):
@@ -73,6 +85,7 @@ class Asker(Struct, frozen=True):
     writes: tuple[str, ...] = ()  # kinds
     is_credential: bool = True  # False: whoever is on this machine, without a key
     names_for_it: bool = False  # the service itself names what the request creates
+    meter: Quota | None = None  # None: nobody has a quota
 
     @property
     def who(self) -> str:
@@ -95,6 +108,27 @@ class Asker(Struct, frozen=True):
                 f"this key has the scope {self.scope!r}, and this needs {scope!r}: ask with "
                 "another key"
             )
+
+    def require_right(self, right: str) -> None:
+        """Refuse an action whose right the key's role does not have."""
+        if right not in RIGHTS[ROLE_OF[self.scope]] or (self.user and right not in DEVICE):
+            raise NotPermitted(
+                f"this key has the scope {self.scope!r}, and not the right {right}: ask with "
+                "another key"
+            )
+
+    def require_name(self, what: str, name: str) -> None:
+        """Refuse a name that keys of one user may not use: see `DeviceRights`."""
+        if self.user is not None:
+            self.rights.require(what, name)
+
+    def whose(self, user: str | None) -> Whose:
+        """Return the user whose state is meant: the key's user, or as the request says."""
+        if self.user is None:
+            return UNSAID if user is None else user
+        if user not in (None, self.user):
+            raise NotPermitted("this key is for one user, and this is about another")
+        return self.user
 
     def permitted(self, op: Op) -> Op | NotYours:
         """The operation as this key may ask it; or what it is answered unasked.
@@ -133,6 +167,8 @@ class Asker(Struct, frozen=True):
         if kind == OPERATIONS:
             raise NotPermitted("the operations log is written by the service alone")
         self.require("operate" if kind == AUDIT else "write")
+        if self.meter is not None and not self.is_unlimited:
+            self.meter.check(op)
         if self.user is None:
             if any(isinstance(write, Restore) for write in op.writes):
                 self.require("operate")
@@ -195,7 +231,10 @@ async def executed(
     if asker.user is not None:
         asked = await _of_existing(asker, asked, execute, deadline)
     permitted = [op for op in asked if not isinstance(op, NotYours)]
-    answered = iter(await execute(permitted, deadline) if permitted else ())
+    results = await execute(permitted, deadline) if permitted else []
+    if asker.meter is not None:
+        asker.meter.count(permitted, results)
+    answered = iter(results)
     outcomes = [each if isinstance(each, NotYours) else next(answered) for each in asked]
     if asker.user is None:
         return outcomes

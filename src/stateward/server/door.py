@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from stateward.engines.url import is_loopback
 from stateward.errors import StatewardError
 from stateward.layers.stack import Stack
-from stateward.server.asker import Asker, DeviceRights
+from stateward.server.asker import Asker, DeviceRights, Quota
 from stateward.server.keys import BEGIN, Keys
 from stateward.server.problems import Refusal
 from stateward.server.rates import Rates, RateSettings
@@ -48,11 +48,13 @@ class Door:
         jwt: JwtSettings | None,
         rates: RateSettings,
         devices: DeviceRights,
+        meter: Quota | None = None,
     ) -> None:
         self.rates = Rates(rates, world)
         self.keys = Keys(stack, world)
         self._tokens = None if jwt is None else Tokens(jwt, world)
         self._devices = devices
+        self._meter = meter
         self._insecure_local = insecure_local
 
     async def asker(self, scope: MutableMapping[str, Any], headers: Mapping[bytes, bytes]) -> Asker:
@@ -60,6 +62,8 @@ class Door:
         asker = await self._known(scope, headers)
         if asker.user is not None:
             asker = replace(asker, rights=self._devices)
+        if self._meter is not None:
+            asker = replace(asker, meter=self._meter)
         self.rates.take(asker)
         return asker
 
@@ -78,7 +82,8 @@ class Door:
         if kind.lower() == "bearer" and secret:
             if self._tokens is not None and not secret.startswith(BEGIN):
                 return await self._tokens.asker(secret)
-            asker = await self.keys.asker(secret)
+            client = scope.get("client")
+            asker = await self.keys.asker(secret, client[0] if client else "")
         if asker is None:
             raise Refusal(
                 401,

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct
 
-from stateward.engines.url import is_loopback
 from stateward.errors import InvalidInput
+from stateward.server.outbound import LARGEST_ANSWER, Unfetched, check_address, exchange
 from stateward.world import World
 
 if TYPE_CHECKING:
     from jwt import PyJWK
 
-FETCH_SECONDS = 10.0  # that fetching may take, all in all
-LARGEST_SET = 1 << 18  # bytes
 MOST_KEYS = 100
-CHUNK = 65_536
+DISCOVERY = "/.well-known/openid-configuration"  # below the issuer
+DANGER = "an attacker in between could forge any token"
 # What a key can have signed. Nothing else is ever taken: neither "none", nor a shared secret.
 BY_KEY: dict[tuple[str | None, str | None], tuple[str, ...]] = {
     ("RSA", None): ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
@@ -37,8 +34,31 @@ ALGORITHMS = tuple(name for names in BY_KEY.values() for name in names)
 logger = logging.getLogger("stateward.service")
 
 
-class Unfetched(Exception):
-    """The keys could not be had; what it says is for the service's log."""
+class DiscoveredAt(Struct, frozen=True):
+    """The issuer whose keys are where its OpenID Connect configuration says."""
+
+    issuer: str
+
+    @property
+    def configuration(self) -> str:
+        """The address of its configuration."""
+        return self.issuer.rstrip("/") + DISCOVERY
+
+    async def keys_at(self) -> str:
+        """Return the address of its keys. Raises `Unfetched`."""
+        text = await exchange(self.configuration)
+        try:
+            stated = msgspec.json.decode(text, type=dict[str, Any])
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise Unfetched(f"its configuration is not a JSON object: {error}") from error
+        where, issuer = stated.get("jwks_uri"), stated.get("issuer")
+        if issuer != self.issuer or not isinstance(where, str):
+            raise Unfetched("its configuration is another issuer's, or names no jwks_uri")
+        try:
+            check_address(where, "jwks_uri", DANGER)
+        except InvalidInput as error:
+            raise Unfetched(str(error)) from error
+        return where
 
 
 class KeySet(Struct, frozen=True):
@@ -64,7 +84,7 @@ class JwksSource:
 
     def __init__(
         self,
-        where: str,
+        where: str | DiscoveredAt,
         algorithms: Sequence[str],
         world: World,
         *,
@@ -81,7 +101,10 @@ class JwksSource:
         self._fetch: asyncio.Task[None] | None = None
         self._failing = False
         self.current: KeySet | None = None  # another object whenever the keys have changed
-        check_source(where)
+        if isinstance(where, DiscoveredAt):
+            check_address(where.configuration, "issuer", DANGER)
+        else:
+            check_source(where)
 
     async def find(self, id: str | None, algorithm: str) -> PyJWK | None:
         """The key of a token; None: there is none. Raises `Unfetched` if there never were any."""
@@ -126,88 +149,34 @@ class JwksSource:
             self._fetched, self._failing = self._world.monotonic(), False
         except (Unfetched, OSError, TimeoutError) as error:
             if not self._failing:  # once, until it works again
-                source, why = self._where.partition("?")[0], f"{type(error).__name__}: {error}"
+                place = self._where
+                if isinstance(place, DiscoveredAt):
+                    place = place.configuration
+                source, why = place.partition("?")[0], f"{type(error).__name__}: {error}"
                 logger.error("token_keys_unavailable", extra={"source": source, "error": why})
             self._failing = True
 
     async def _read(self) -> bytes:
+        if isinstance(self._where, DiscoveredAt):
+            return await exchange(await self._where.keys_at())
         if "://" in self._where:
-            async with asyncio.timeout(FETCH_SECONDS):
-                return await _get(self._where)
+            return await exchange(self._where)
         return await self._world.offload(_read_file, self._where)
 
 
 def check_source(where: str) -> None:
     """Refuse a source that no one should trust: who can change the keys can make any token."""
-    if "://" not in where:
-        if not Path(where).is_file():
-            raise InvalidInput(f"jwks is a URL or a file, and there is no file {where!r}")
-        return
-    try:
-        url = urlsplit(where)
-        host, port = url.hostname or "", url.port
-    except ValueError as error:
-        raise InvalidInput(f"jwks is a URL or a file, not {where!r}: {error}") from error
-    if url.scheme == "http" and not is_loopback(host):
-        raise InvalidInput(
-            "jwks must be https://: otherwise an attacker in between could forge any token"
-        )
-    plain = where.isascii() and where.isprintable() and " " not in where
-    if url.scheme not in ("http", "https") or not host or url.username or port == 0 or not plain:
-        raise InvalidInput("jwks is https://host/path, without a password, or a file")
-
-
-async def _get(where: str) -> bytes:
-    """The body at a URL. Redirects are not followed: the address is the one that was configured."""
-    url = urlsplit(where)
-    tls = ssl.create_default_context() if url.scheme == "https" else None
-    assert url.hostname is not None
-    port = url.port or (443 if tls else 80)
-    reader, writer = await asyncio.open_connection(url.hostname, port, ssl=tls, limit=LARGEST_SET)
-    try:
-        path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-        head = f"GET {path} HTTP/1.1\r\nhost: {url.netloc}\r\n"
-        writer.write(f"{head}accept: application/json\r\nconnection: close\r\n\r\n".encode("ascii"))
-        return await _body(reader)
-    except (EOFError, ValueError, IndexError, asyncio.LimitOverrunError) as error:
-        raise Unfetched(f"what came is not HTTP/1.1, or is cut off: {error}") from error
-    finally:
-        writer.close()
-
-
-async def _body(reader: asyncio.StreamReader) -> bytes:
-    """Read the whole body of an answer, at whose end the connection closes."""
-    first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
-    status = int(first.split()[1])
-    if status != 200:
-        raise Unfetched(f"it was answered with status {status}")
-    pairs = (line.lower().partition(":") for line in lines)
-    headers = {name.strip(): value.strip() for name, _, value in pairs}
-    length = headers.get("content-length")
-    if length is not None:
-        return await reader.readexactly(_small(int(length)))
-    chunked = headers.get("transfer-encoding") == "chunked"
-    data = b""
-    while True:
-        size = int((await reader.readuntil(b"\r\n")).partition(b";")[0], 16) if chunked else CHUNK
-        _small(len(data) + size)
-        part = (await reader.readexactly(size + 2))[:-2] if chunked else await reader.read(size)
-        if not part:
-            return data
-        data += part
-
-
-def _small(size: int) -> int:
-    if not 0 <= size <= LARGEST_SET:
-        raise Unfetched(f"more than {LARGEST_SET:,} bytes came")
-    return size
+    if "://" in where:
+        check_address(where, "jwks", DANGER)
+    elif not Path(where).is_file():
+        raise InvalidInput(f"jwks is a URL or a file, and there is no file {where!r}")
 
 
 def _read_file(path: str) -> bytes:
     with Path(path).open("rb") as file:
-        data = file.read(LARGEST_SET + 1)
-    if len(data) > LARGEST_SET:
-        raise Unfetched(f"the file has more than {LARGEST_SET:,} bytes")
+        data = file.read(LARGEST_ANSWER + 1)
+    if len(data) > LARGEST_ANSWER:
+        raise Unfetched(f"the file has more than {LARGEST_ANSWER:,} bytes")
     return data
 
 

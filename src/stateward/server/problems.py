@@ -8,6 +8,7 @@ from math import ceil
 
 import msgspec
 
+from stateward.actions.action import Missing
 from stateward.errors import (
     ConversationDeletedError,
     EffectUnknown,
@@ -97,8 +98,11 @@ class Refusal(Exception):
 
 def problem_of(error: Exception, *, for_user: bool = False) -> tuple[int, bytes, Mapping[str, str]]:
     """The status, the document and more headers. A user is not told what others have."""
+    if isinstance(error, Missing):
+        error = Refusal(404, str(error))
     if for_user and (
-        isinstance(error, NotYoursError) or (isinstance(error, Refusal) and error.status == 404)
+        isinstance(error, NotYoursError | Missing)
+        or (isinstance(error, Refusal) and error.status == 404)
     ):
         error = Refusal(404, "there is nothing of that name that is yours")
     if isinstance(error, Refusal):

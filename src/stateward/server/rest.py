@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Container, Mapping, Sequence
-from typing import Annotated, Any, Generic, TypeVar, get_origin
+from typing import Annotated, Any, TypeVar, get_origin
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
-from stateward.errors import InvalidInput, NotPermitted, Reset, Truncated
+from stateward.actions.action import ChangeMade
+from stateward.actions.page import Page, page_of
+from stateward.errors import InvalidInput, Reset, Truncated
 from stateward.layers.layer import Execute
 from stateward.ops import Op, Outcome
-from stateward.owner import UNSAID, Whose
+from stateward.owner import Whose
 from stateward.records import Cursor
 from stateward.server.asker import Asker, executed
 from stateward.server.problems import Refusal, problem_of
@@ -74,11 +76,7 @@ def _guard(scope: Scope, asker: Asker) -> None:
 
 def whose(call: RestCall, user: str | None) -> Whose:
     """Return the user whose state is meant: the key's user, or as the request says."""
-    if call.asker.user is None:
-        return UNSAID if user is None else user
-    if user not in (None, call.asker.user):
-        raise NotPermitted("this key is for one user, and this is about another")
-    return call.asker.user
+    return call.asker.whose(user)
 
 
 # --- what was asked ---------------------------------------------------------------------
@@ -181,19 +179,6 @@ class ReasonBody(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class ChangeMade(Struct, frozen=True):
-    """Whether this request has changed anything; false: it was so before."""
-
-    changed: bool
-
-
-class Page(Struct, Generic[T], frozen=True):
-    """Some of a list. `next` is what to pass as `after` for more; null: these were the last."""
-
-    items: list[T]
-    next: str | None
-
-
 def answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """A value as JSON."""
     logged = {"changed": value.changed} if isinstance(value, ChangeMade) else {}
@@ -208,14 +193,7 @@ async def page(
     shown: Callable[[T], Any] = lambda item: item,
 ) -> Reply:
     """So many of a listing. That there are no more is known if it ends before; else one asks."""
-    items: list[T] = []
-    async for item in listing:
-        items.append(item)
-        if len(items) == limit:
-            break
-    if isinstance(listing, AsyncGenerator):
-        await listing.aclose()
-    following = cursor(items[-1]) if len(items) == limit else None
+    items, following = structs.astuple(await page_of(listing, limit, cursor))
     shown_items = [shown(item) for item in items]
     return answer(Page(shown_items, following), headers=linked(call, following))
 
@@ -235,15 +213,6 @@ def linked(call: RestCall, following: str | None) -> dict[str, str]:
         return {}
     query = {k: v for k, v in parse_qsl(call.asked) if k != "after"} | {"after": following}
     return {"link": f'<?{urlencode(query)}>; rel="next"'}
-
-
-async def past(
-    listing: AsyncIterator[T], after: str | None, name: Callable[[T], str]
-) -> AsyncIterator[T]:
-    """Yield the items after a name in a listing that is ordered by the bytes of names."""
-    async for item in listing:
-        if after is None or name(item).encode() > after.encode():
-            yield item
 
 
 def missing(what: str, id: str) -> Refusal:

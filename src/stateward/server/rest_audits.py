@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from stateward.actions.page import Page
 from stateward.audit.archive import before, changes
 from stateward.audit.forms import schema
 from stateward.audit.forms.baseline import Comparison
@@ -17,7 +18,7 @@ from stateward.pages.document import policy
 from stateward.records import AuditInfo, KeptAudit
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
-from stateward.server.rest import Page, answer, missing
+from stateward.server.rest import answer, missing
 from stateward.server.route import RestCall, Routes
 from stateward.state.audits import MOST
 from stateward.wire import Body

@@ -10,6 +10,8 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 
 from msgspec import Meta, Struct
 
+from stateward.actions.arguments import Nothing
+from stateward.actions.page import Page
 from stateward.codec import MOST
 from stateward.errors import StateConflictError
 from stateward.kinds import SHARED, USER
@@ -17,16 +19,8 @@ from stateward.ops import List, Listed
 from stateward.records import Document, DocumentVersion, moment
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
-from stateward.server.rest import Limit, Page, Whom, answer, etag, expected, linked, missing, whose
-from stateward.server.route import (
-    MATCH,
-    MERGE_PATCH,
-    NONE_MATCH,
-    Nothing,
-    RestCall,
-    RestRoute,
-    RouteDeed,
-)
+from stateward.server.rest import Limit, Whom, answer, etag, expected, linked, missing, whose
+from stateward.server.route import MATCH, MERGE_PATCH, NONE_MATCH, RestCall, RestRoute, RouteDeed
 from stateward.state.documents import DocumentHandle
 from stateward.state.handle import Handle
 from stateward.state.malformed import readable

@@ -7,13 +7,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from stateward.actions.page import Page
 from stateward.codec import encode
 from stateward.kinds import LEADER, LOCK
 from stateward.ops import Found, List, Listed
 from stateward.records import moment
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
-from stateward.server.rest import Limit, Page, missing, page
+from stateward.server.rest import Limit, missing, page
 from stateward.server.route import RestCall, Routes
 from stateward.state.handle import Handle
 from stateward.state.locks import break_lease

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
+from stateward.actions.action import Action
+from stateward.actions.action_log import LOOK_SPAN, ActionLog
 from stateward.observe.correlation import correlation_id
 from stateward.records import moment
 from stateward.server.reply import Reply
+from stateward.server.rest_actions import answer_action
 from stateward.server.route import RestCall, RestRoute, RouteDeed
 from stateward.state.operation_record import DONE, target_of
 from stateward.state.operations_log import OperationsLog
 
 NEW = "new"  # the id of what has none before it is done
 LOOK = "stateward-look"  # the header with the number of the entry that says it was read
-LOOK_SPAN = timedelta(hours=1)  # for so long it is one look
 
 
 async def answered(
@@ -32,6 +33,8 @@ async def answered(
     for operators are those of agents and of their users: what they do is not done by hand.
     """
     deed = route.deed
+    if route.action is not None:
+        return await _action_answered(call, route.action, log_of(None), look)
     if deed is None or not call.asker.is_operator:
         return await route.answer(call)
     who, kind = call.asker.who, deed.kind if isinstance(deed.kind, str) else deed.kind(call)
@@ -62,6 +65,17 @@ async def answered(
             await reply.events.aclose()
         raise
     return reply
+
+
+async def _action_answered(
+    call: RestCall, action: Action, log: OperationsLog, look: str | None
+) -> Reply:
+    is_operator = call.asker.is_operator
+    recorder = ActionLog(log, "rest", changes=is_operator, reads=is_operator, look=look)
+    reply = await answer_action(call, action, recorder)
+    if recorder.number is None:
+        return reply
+    return reply._replace(headers={**reply.headers, LOOK: str(recorder.number)})
 
 
 async def _told(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
+from stateward.actions.page import Page
 from stateward.codec import encode
 from stateward.records import LoggedOperation
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
-from stateward.server.rest import LINES, Limit, Page, answer, before_number, linked
+from stateward.server.rest import LINES, Limit, answer, before_number, linked
 from stateward.server.route import RestCall, Routes
 from stateward.state.operation_record import exported, heading, target_of
 from stateward.state.operations_log import OperationsLog
@@ -25,7 +27,7 @@ class LogQuery(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class VerifyQuery(Struct, frozen=True, forbid_unknown_fields=True):
-    """`head` is what an earlier check has answered: it finds what was cut off at the end."""
+    """`head` is what an earlier check has answered: it finds what was cut off or rewritten."""
 
     head: str | None = None
 
@@ -39,6 +41,7 @@ class LogCheck(Struct, frozen=True):
     head: str
     problems: tuple[str, ...]
     unended: tuple[int, ...]
+    confirmed: int  # up to this entry, a head that was compared with confirms it; 0: none was
 
 
 OPERATIONS_LOG = Routes()
@@ -72,9 +75,7 @@ def _target(text: str) -> str:
 async def _verify(call: RestCall) -> Reply:
     """Check the operations log for tampering."""
     check = await call.store.operations.verify(call.query.head)
-    return answer(
-        LogCheck(check.ok, check.entries, check.base, check.head, check.problems, check.unended)
-    )
+    return answer(LogCheck(ok=check.ok, **asdict(check)))
 
 
 @OPERATIONS_LOG.route("GET /v1/operations-log/export", "operate", str, gives=LINES, one_users=False)

@@ -5,32 +5,33 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from stateward.actions.effects import EFFECTS
+from stateward.actions.kinds import KINDS
+from stateward.actions.questions import QUESTIONS
+from stateward.actions.schedules import SCHEDULES
+from stateward.actions.tasks import TASKS
+from stateward.actions.workflows import WORKFLOWS
 from stateward.server.openapi import document_of
 from stateward.server.reply import Reply
 from stateward.server.rest import answer
+from stateward.server.rest_actions import routes_of
 from stateward.server.rest_audits import AUDITS
 from stateward.server.rest_context import CONTEXT
 from stateward.server.rest_conversation_items import CONVERSATION_ITEMS
 from stateward.server.rest_conversations import CONVERSATIONS
 from stateward.server.rest_documents import DOCUMENTS
-from stateward.server.rest_effects import EFFECTS
 from stateward.server.rest_find import FIND
 from stateward.server.rest_journals import JOURNALS
 from stateward.server.rest_keys import KEYS
-from stateward.server.rest_kinds import KINDS
 from stateward.server.rest_knowledge import KNOWLEDGE
 from stateward.server.rest_locks import LOCKS
 from stateward.server.rest_operations import OPERATIONS_LOG
-from stateward.server.rest_questions import QUESTIONS
 from stateward.server.rest_replicas import REPLICAS
-from stateward.server.rest_schedules import SCHEDULES
 from stateward.server.rest_signals import SIGNALS
 from stateward.server.rest_storage import STORAGE
-from stateward.server.rest_tasks import TASKS
 from stateward.server.rest_threads import THREADS
 from stateward.server.rest_transcripts import TRANSCRIPTS
 from stateward.server.rest_users import USERS
-from stateward.server.rest_workflows import WORKFLOWS
 from stateward.server.route import RestCall, RestRoute
 
 
@@ -51,18 +52,18 @@ ROUTES = (
     *CONVERSATION_ITEMS,
     *CONVERSATIONS,
     *DOCUMENTS,
-    *WORKFLOWS,
-    *QUESTIONS,
-    *TASKS,
-    *EFFECTS,
-    *SCHEDULES,
+    *routes_of(WORKFLOWS),
+    *routes_of(QUESTIONS),
+    *routes_of(TASKS),
+    *routes_of(EFFECTS),
+    *routes_of(SCHEDULES),
     *LOCKS,
     *CONTEXT,
     *JOURNALS,
     *USERS,
     *STORAGE,
     *FIND,
-    *KINDS,
+    *routes_of(KINDS),
     *REPLICAS,
     *OPERATIONS_LOG,
     *KEYS,

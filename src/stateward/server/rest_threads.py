@@ -10,23 +10,13 @@ from urllib.parse import unquote
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from stateward.actions.page import Page
 from stateward.errors import StateConflictError
 from stateward.kinds import EFFECT, FORK, THREAD
 from stateward.records import Appended, Change, Cursor, ThreadInfo
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
-from stateward.server.rest import (
-    Limit,
-    Page,
-    Whom,
-    answer,
-    etag,
-    events,
-    expected,
-    missing,
-    page,
-    whose,
-)
+from stateward.server.rest import Limit, Whom, answer, etag, events, expected, missing, page, whose
 from stateward.server.route import EVENTS, KEY, LAST_EVENT, MATCH, NONE_MATCH, RestCall, Routes
 from stateward.shapes import Lost, Shape
 from stateward.shapes.window import translated

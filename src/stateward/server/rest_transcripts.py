@@ -10,24 +10,14 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from stateward.actions.page import Page, past
 from stateward.errors import InvalidInput
 from stateward.kinds import EFFECT, THREAD
 from stateward.ops import Found, Log
 from stateward.records import Branch, Late, Origin, Shaper, Summary, ThreadInfo
 from stateward.repeats import find_repeats
 from stateward.server.reply import Reply
-from stateward.server.rest import (
-    Limit,
-    Page,
-    Whom,
-    answer,
-    before_number,
-    linked,
-    missing,
-    page,
-    past,
-    whose,
-)
+from stateward.server.rest import Limit, Whom, answer, before_number, linked, missing, page, whose
 from stateward.server.rest_knowledge import ReceiptShown, receipt_shown
 from stateward.server.route import RestCall, Routes
 from stateward.state.about import ABOUT

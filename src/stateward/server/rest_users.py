@@ -10,10 +10,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from stateward.actions.page import Page
 from stateward.ops import List, Listed
 from stateward.records import ErasureReceipt
 from stateward.server.reply import Reply
-from stateward.server.rest import LINES, Limit, Page, answer, linked, missing
+from stateward.server.rest import LINES, Limit, answer, linked, missing
 from stateward.server.route import RestCall, Routes
 
 PIECE = 1 << 16  # bytes of an export that are sent in one piece

@@ -8,6 +8,8 @@ from urllib.parse import unquote_to_bytes
 
 from msgspec import Struct
 
+from stateward.actions.action import Action
+from stateward.actions.arguments import Nothing
 from stateward.server.asker import Asker
 from stateward.server.problems import Refusal
 from stateward.server.reply import Reply
@@ -19,10 +21,6 @@ MERGE_PATCH = "application/merge-patch+json"
 MATCH, NONE_MATCH, KEY = "If-Match", "If-None-Match", "Idempotency-Key"
 LAST_EVENT = "Last-Event-ID"
 RETRIES = "X-Stainless-Retry-Count"  # by OpenAI's clients
-
-
-class Nothing(Struct, frozen=True, forbid_unknown_fields=True):
-    """No parameters."""
 
 
 class RestCall(NamedTuple):
@@ -73,6 +71,7 @@ class RestRoute(NamedTuple):
     names_new: bool = False  # what it creates is named by the service
     anywhere: bool = False  # True: it is about no namespace, and none need be said
     deed: RouteDeed | None = None  # None: not by hand, or nothing that people have said
+    action: Action | None = None  # which it is made from
 
     @property
     def segments(self) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from importlib import import_module
 from typing import Any, NamedTuple, TypeVar
 
+from msgspec.json import encode as encode_json
 from msgspec.structs import replace
 
 from stateward.errors import InvalidInput, NotPermitted
@@ -28,8 +29,10 @@ from stateward.server.asker import Asker, DeviceRights
 from stateward.server.dashboard import dashboard
 from stateward.server.door import Door
 from stateward.server.keys import new_key
+from stateward.server.log_heads import LogHeads, LogHeadSettings
 from stateward.server.openai_error import in_openais_form, is_openais
 from stateward.server.problems import Refusal, problem_of
+from stateward.server.quotas import Quotas, QuotaSettings
 from stateward.server.rates import RateSettings
 from stateward.server.reply import Reply
 from stateward.server.rest import decoded_body, decoded_query, namespace_of, store_for
@@ -47,6 +50,7 @@ T = TypeVar("T")
 
 LARGEST_OF_USERS = 4 << 20  # bytes of operations of one user's key
 METRICS = "/metrics"
+REFUSALS = "/v1/refusals"
 TRACEPARENT = b"traceparent"  # of W3C Trace Context
 CORRELATION = b"stateward-correlation"  # by which the log knows the request
 MCP = {"/mcp": False, "/mcp/write": True}  # whether its tools may change something
@@ -73,6 +77,8 @@ class Application:
         jwt: JwtSettings | None,
         rates: RateSettings,
         devices: DeviceRights,
+        log_heads: LogHeadSettings,
+        quotas: QuotaSettings,
     ) -> None:
         if len(store.sections.stacks) > 1:
             raise InvalidInput(
@@ -83,6 +89,7 @@ class Application:
         self._stack = scope.stack
         self._world = scope.world
         self._namespace = scope.namespace
+        self._quotas = Quotas(quotas, self._stack, self._world) if quotas.limits else None
         self._door = Door(
             self._stack,
             self._world,
@@ -90,10 +97,13 @@ class Application:
             jwt=jwt,
             rates=rates,
             devices=devices,
+            meter=self._quotas,
         )
         self._largest_body = largest_body
         self._body_seconds = body_seconds
         self._watch = Watch(self._world, self._door.keys)
+        self._heads = LogHeads(log_heads, store, self._world) if log_heads.publishes else None
+        self._tasks: list[asyncio.Task[None]] = []
         self._arriving = Arriving(largest_body)
         self._stopping = asyncio.Event()
         self.failure: Exception | None = None  # what kept the store from being opened
@@ -103,6 +113,7 @@ class Application:
             ("POST", EXECUTE): ServiceRoute("read", calls.execute),
             ("POST", WAIT): ServiceRoute("read", calls.wait),
             ("GET", METRICS): ServiceRoute("operate", self._metrics),
+            ("GET", REFUSALS): ServiceRoute("operate", self._refusals),
             ("GET", STORE): ServiceRoute("read", calls.describe),
         }
 
@@ -136,10 +147,16 @@ class Application:
 
         return sent
 
+    async def _refusals(self, call: ServiceCall) -> Reply:
+        _require_all_tenants(call.asker)
+        shown = encode_json(self._watch.refusals())
+        return Reply(200, Body(shown, JSON), {**PRIVATE})
+
     async def _metrics(self, call: ServiceCall) -> Reply:
-        if call.asker.namespaces is not None or call.asker.user is not None:
-            raise NotPermitted("these numbers are of all tenants: ask with a key for all of them")
-        return Reply(200, Body(self._watch.metrics().encode(), "text/plain; version=0.0.4"))
+        _require_all_tenants(call.asker)
+        heads = {} if self._heads is None else self._heads.counts
+        text = self._watch.metrics(heads, {} if self._quotas is None else self._quotas.counts)
+        return Reply(200, Body(text.encode(), "text/plain; version=0.0.4"))
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         if below_root(scope) in MCP:
@@ -200,6 +217,9 @@ class Application:
 
     async def close(self) -> None:
         """End what the service has begun by itself, and close its store."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._door.close()
         await self._store.close()
 
@@ -330,10 +350,18 @@ class Application:
             why = f"{type(error).__name__}: {error}"
             await send({"type": "lifespan.startup.failed", "message": why})
             return
+        for each in (self._heads, self._quotas):
+            if each is not None:
+                self._tasks.append(asyncio.create_task(each.run()))
         await send({"type": "lifespan.startup.complete"})
         await receive()
         await self.close()
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _require_all_tenants(asker: Asker) -> None:
+    if asker.namespaces is not None or asker.user is not None:
+        raise NotPermitted("these numbers are of all tenants: ask with a key for all of them")
 
 
 def reply_of(error: Exception, *, for_user: bool = False) -> Reply:
@@ -351,15 +379,19 @@ def app(
     jwt: JwtSettings | None = None,
     rates: RateSettings | None = None,
     devices: DeviceRights | None = None,
+    log_heads: LogHeadSettings | None = None,
+    quotas: QuotaSettings | None = None,
 ) -> Application:
     """The service of a store, for any ASGI server, alone or mounted into another application.
 
     Whoever asks needs a key (`stateward key create`) or, with `jwt`, a token of the issuer that it
     names; but with `insecure_local` not those on this machine. `rates` are the limits of each
-    asker, and `devices` what keys of one user may do beside their own conversations. A body may
-    have `largest_body` bytes and take `body_seconds` to arrive. The store opens and closes with the
-    application; mounted into another, at its first use, and whoever made it closes it. Raises
-    `InvalidInput` for a layered store.
+    asker, and `devices` what keys of one user may do beside their own conversations. `log_heads` is
+    where heads of the operations logs are published, and `quotas` is how many bytes namespaces may
+    keep; both need a server that runs the application's lifespan. A body may have `largest_body`
+    bytes and take `body_seconds` to arrive. The store opens and closes with the application;
+    mounted into another, at its first use, and whoever made it closes it. Raises `InvalidInput` for
+    a layered store.
     """
     return Application(
         store,
@@ -369,4 +401,6 @@ def app(
         jwt=jwt,
         rates=rates or RateSettings(),
         devices=devices or DeviceRights(),
+        log_heads=log_heads or LogHeadSettings(),
+        quotas=quotas or QuotaSettings(),
     )

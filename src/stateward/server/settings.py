@@ -16,6 +16,8 @@ from msgspec.structs import fields
 from stateward.engines.url import did_you_mean, is_loopback
 from stateward.errors import InvalidInput
 from stateward.server.asker import DeviceRights
+from stateward.server.log_heads import LogHeadSettings
+from stateward.server.quotas import QuotaSettings
 from stateward.server.rates import RateSettings
 from stateward.server.tokens import JwtSettings
 
@@ -33,6 +35,7 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     port: int = PORT
     tls_cert: str | None = None
     tls_key: str | None = None
+    tls_client_ca: str | None = None  # clients need a certificate that these authorities signed
     insecure_local: bool = False
     largest_body: int = 64 << 20  # bytes
     body_seconds: float = 30.0
@@ -40,12 +43,16 @@ class ServeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     limits: RateSettings = RateSettings()
     devices: DeviceRights = DeviceRights()
     jwt: JwtSettings | None = None
+    operations_log: LogHeadSettings = LogHeadSettings()
+    quotas: QuotaSettings = QuotaSettings()
 
     def __post_init__(self) -> None:
         if self.insecure_local and not is_loopback(self.host):
             raise InvalidInput("--insecure-local only works on this machine: leave out --host")
         if bool(self.tls_cert) != bool(self.tls_key):
             raise InvalidInput("--tls-cert and --tls-key belong together")
+        if self.tls_client_ca and not self.tls_cert:
+            raise InvalidInput("--tls-ca is for clients over TLS: it needs --tls-cert, --tls-key")
         if not 0 <= self.port <= 65_535:
             raise InvalidInput(f"port is from 0 (any free one) to 65535, not {self.port}")
         if self.largest_body < 1024 or not 0 < self.body_seconds < 1e9:
@@ -58,6 +65,8 @@ SECTIONS: dict[str, type[Struct]] = {
     "limits": RateSettings,
     "devices": DeviceRights,
     "jwt": JwtSettings,
+    "operations_log": LogHeadSettings,
+    "quotas": QuotaSettings,
 }
 
 
@@ -77,8 +86,13 @@ def read_settings(
     for name, value in instead.items():
         section, _, key = name.rpartition(".")
         (content.setdefault(section, {}) if section else content)[key] = value
-    if "jwt" in content and not {"jwks", "audience"} <= content["jwt"].keys():
-        raise InvalidInput(f"{where}tokens need both jwks and audience (--jwks, --audience)")
+    if "jwt" in content and (
+        "audience" not in content["jwt"] or not {"jwks", "issuer"} & content["jwt"].keys()
+    ):
+        raise InvalidInput(
+            f"{where}tokens need both jwks and audience (--jwks, --audience), or an issuer whose "
+            "keys are found by OpenID Connect discovery (--issuer)"
+        )
     try:
         return msgspec.convert(content, ServeSettings)
     except msgspec.ValidationError as error:

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 from stateward.codec import check_id
 from stateward.errors import InvalidInput
 from stateward.server.asker import OWN_NAMESPACE, SCOPES, Asker
-from stateward.server.jwks import ALGORITHMS, JwksSource, Unfetched
+from stateward.server.jwks import ALGORITHMS, DiscoveredAt, JwksSource
+from stateward.server.outbound import Unfetched
 from stateward.server.problems import Refusal
 from stateward.world import World
 
@@ -28,8 +29,8 @@ UNTRUSTED = "its key, its algorithm or its signature is none that this service t
 class JwtSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which tokens are taken, and what their claims mean."""
 
-    jwks: str  # a URL or a file
     audience: str
+    jwks: str | None = None  # a URL or a file; None: by discovery at the issuer
     issuer: str | None = None
     algorithms: tuple[str, ...] = ALGORITHMS
     leeway: float = 30.0  # seconds that the clocks of two machines may differ
@@ -49,8 +50,8 @@ class JwtSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
                 f"algorithms of tokens are among {', '.join(ALGORITHMS)}"
                 f"{f', not {unknown[0]!r}' if unknown else ''}"
             )
-        if not self.jwks or not self.audience:
-            raise InvalidInput("jwks and audience belong together: pass both, or neither")
+        if not self.audience or not (self.jwks or self.issuer):
+            raise InvalidInput("tokens need an audience, and jwks or an issuer")
         if not 0 <= self.leeway <= 300:
             raise InvalidInput(f"leeway is in seconds from 0 to 300, not {self.leeway:g}")
         if not 1 <= self.pause_seconds <= self.refresh_seconds <= 86_400:
@@ -83,7 +84,7 @@ class Tokens:
         self._settings = settings
         self._world = world
         self._source = JwksSource(
-            settings.jwks,
+            settings.jwks or DiscoveredAt(settings.issuer or ""),
             settings.algorithms,
             world,
             refresh=settings.refresh_seconds,

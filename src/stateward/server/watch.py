@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
+from datetime import datetime
+from itertools import product
 from typing import Any
 
+from msgspec import Struct
+
+from stateward.records import moment
+from stateward.server.asker import SCOPES
 from stateward.server.keys import BEGIN, LONGEST, Keys
 from stateward.world import World
 
@@ -14,8 +20,31 @@ REFUSED = (401, 403, 429)
 PAUSE = 5.0  # seconds after a line in which the like of it is only counted
 MOST_REMEMBERED = 1000
 PATH_SHOWN = 200  # characters
+LATEST = 50  # refusals that are shown
+EVENTS = ("ended", "new_address")  # of keys
 
 logger = logging.getLogger("stateward.security")
+
+
+class RefusedRequest(Struct, frozen=True):
+    """A request that was refused, and that is in the log."""
+
+    at: datetime
+    answer: int
+    key: str  # the id that it names; "unknown", "a token" or "none"
+    address: str
+    method: str
+    path: str
+
+
+class Refusals(Struct, frozen=True):
+    """Requests that one process of the service has refused since it began."""
+
+    since: datetime
+    answers: dict[str, int]  # by status
+    ended_keys: int  # requests with a key that had ended
+    new_addresses: int  # from which a key was used for the first time
+    latest: tuple[RefusedRequest, ...]  # those that were logged, the newest first
 
 
 class Watch:
@@ -24,7 +53,9 @@ class Watch:
     def __init__(self, world: World, keys: Keys) -> None:
         self._world = world
         self._keys = keys
+        self._since = world.now()
         self._answers: Counter[int] = Counter()
+        self._latest: deque[RefusedRequest] = deque(maxlen=LATEST)
         self._lately: OrderedDict[tuple[int, str, str], tuple[float, int]] = OrderedDict()
 
     def answered(self, status: int, scope: Mapping[str, Any]) -> None:
@@ -48,19 +79,42 @@ class Watch:
             self._lately.popitem(last=False)
         fields: dict[str, Any] = {"answer": status, "key": who, "address": address}
         fields["of"] = f"{status} of key {who}"
-        fields |= {"method": scope["method"], "path": ascii(scope["path"])[1:-1][:PATH_SHOWN]}
+        method, path = scope["method"], ascii(scope["path"])[1:-1][:PATH_SHOWN]
+        fields |= {"method": method, "path": path}
+        at_now = moment(self._world.now())
+        self._latest.appendleft(RefusedRequest(at_now, status, who, address, method, path))
         if unlogged:
             fields["unlogged"] = unlogged
         logger.warning("request_refused", extra=fields)
 
-    def metrics(self) -> str:
-        """Return the numbers as Prometheus reads them."""
-        name = "stateward_service_answers_total"
-        lines = [f"# HELP {name} Answers of the service, by status", f"# TYPE {name} counter"]
-        lines += [
-            f'{name}{{status="{status}"}} {self._answers[status]}'
-            for status in sorted({*REFUSED, *self._answers})
+    def refusals(self) -> Refusals:
+        """Return what was refused, for people who look."""
+        counts = self._keys.counts
+        ended, new = (sum(counts[event, scope] for scope in SCOPES) for event in EVENTS)
+        answers = {str(status): self._answers[status] for status in REFUSED}
+        return Refusals(moment(self._since), answers, ended, new, tuple(self._latest))
+
+    def metrics(self, log_heads: Mapping[str, int], quotas: Mapping[str, int]) -> str:
+        """Return the numbers as Prometheus reads them, with those of log heads and of quotas."""
+        answers = {status: self._answers[status] for status in sorted({*REFUSED, *self._answers})}
+        counters: list[tuple[str, str, str, Mapping[Any, int]]] = [
+            ("answers", "Answers of the service, by status", "status", answers),
+            ("log_heads", "Heads of operations logs, by what became of them", "outcome", log_heads),
+            ("quotas", "Quotas of stored bytes: writes refused, times exceeded", "event", quotas),
         ]
+        lines: list[str] = []
+        name = "stateward_service_keys_total"
+        events = {**dict.fromkeys(product(EVENTS, SCOPES), 0), **self._keys.counts}
+        lines += [f"# HELP {name} Keys of note, by event and scope", f"# TYPE {name} counter"]
+        lines += [
+            f'{name}{{event="{event}",scope="{scope}"}} {number}'
+            for (event, scope), number in sorted(events.items())
+        ]
+        for short, help, label, numbers in counters:
+            name = f"stateward_service_{short}_total"
+            if numbers:
+                lines += [f"# HELP {name} {help}", f"# TYPE {name} counter"]
+            lines += [f'{name}{{{label}="{of}"}} {number}' for of, number in numbers.items()]
         return "\n".join(lines) + "\n"
 
 

@@ -10,7 +10,7 @@ from math import inf, nextafter
 
 from msgspec import Struct
 
-from stateward.ops import Head, NotDroppedSince
+from stateward.ops import Applied, Head, NotDroppedSince
 
 
 class Life(Struct, frozen=True, eq=False):
@@ -19,6 +19,9 @@ class Life(Struct, frozen=True, eq=False):
     existed: bool
     dropped: float  # when the life before this one ended by a deletion
     read: float  # by this machine's monotonic clock
+    created: float = 0.0  # by the engine's clock; numbers of lives are counted anew after a while
+    version: int = 0
+    until: float = inf  # when it will expire, as far as was known then
 
     def __eq__(self, other: object) -> bool:
         """Return whether the reads agree, whenever they took place."""
@@ -36,7 +39,8 @@ class Life(Struct, frozen=True, eq=False):
         A conversation without messages has not begun: a lease on it may have made it, and its
         release ends it.
         """
-        return cls(head.exists and head.version > 0, head.dropped, read)
+        begun = head.exists and head.version > 0
+        return cls(begun, head.dropped, read, head.created, head.version, head.expires or inf)
 
     @property
     def check(self) -> NotDroppedSince:
@@ -45,4 +49,13 @@ class Life(Struct, frozen=True, eq=False):
 
     def is_over(self, head: Head) -> bool:
         """Return whether the conversation was deleted, or has expired, since it was read."""
-        return head.dropped > self.dropped or (self.existed and not head.exists)
+        ended = not head.exists or head.created != self.created
+        return head.dropped > self.dropped or (self.existed and ended)
+
+    def may_be_over(self, new: Applied, n: int) -> bool:
+        """Return whether a commit of so many messages may belong to a later life.
+
+        A life that expired leaves no time that a check could name. But when it would expire was
+        read with it, and a later life counts its messages anew.
+        """
+        return self.existed <= new.created or new.version - n < self.version or new.at >= self.until

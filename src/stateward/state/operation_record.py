@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -17,6 +17,7 @@ from stateward.records import LoggedOperation, moment
 BASE = "base"  # the document with the number and the hash of the last trimmed entry
 INTENDED, DONE, FAILED = "intended", "done", "failed"
 FORMAT = 1  # of an export
+MOST_NAMED = 10  # heads that the log lacks
 MOST_DETAIL = 4096  # characters: the log is for actions, not for their data
 
 
@@ -108,14 +109,26 @@ def read_operation(entry: Entry) -> LoggedOperation:
 class ChainCheck:
     """A check of the chain, entry by entry from the oldest on; it collects the problems."""
 
-    def __init__(self, base: int, hash: str, head: str | None = None) -> None:
-        """`head` is a NUMBER:HASH that was stored elsewhere."""
+    def __init__(
+        self,
+        base: int,
+        hash: str,
+        heads: Sequence[tuple[int, str]] = (),
+        last_read: tuple[int, str] | None = None,
+    ) -> None:
+        """`heads` are numbers and hashes stored elsewhere, and `last_read` what was read here."""
         self.number, self.hash = base, hash
         self.entries = 0
+        self.confirmed = 0  # the last entry that one of `heads` is of
         self.problems: list[str] = []
         self.unended: dict[int, None] = {}
-        self._expected = None if head is None else parse_head(head)
-        self._is_met = False
+        self._expected: dict[int, set[str]] = {}
+        self._trimmed = max((number for number, _ in heads), default=base) < base
+        self._newest = max(heads, default=(0, ""))[0]
+        self._heads = frozenset(heads)
+        for number, of_it in (*heads, *([] if last_read is None else [last_read])):
+            if number >= base:
+                self._expected.setdefault(number, set()).add(of_it)
         self._meet()
 
     def follow(self, entry: Entry) -> None:
@@ -146,14 +159,13 @@ class ChainCheck:
         """Check the end, given how many entries were ever appended."""
         if self.number != version:
             self._note_missing(version)
-        if self._expected is not None and not self._is_met:
-            number = self._expected[0]
-            if number < self.number - self.entries:
-                self.problems.append(
-                    f"the entry {number} that was saved as the head has been trimmed: a newer head "
-                    "is needed to compare with"
-                )
-            elif number > version:
+        if self._trimmed:
+            self.problems.append(
+                f"the entry {self._newest} that was saved as the head has been trimmed: a newer "
+                "head is needed to compare with"
+            )
+        for number in sorted(self._expected)[:MOST_NAMED]:
+            if number > version:
                 self.problems.append(
                     f"the entry {number} that was saved as the head is missing: the end of the log "
                     f"was removed, and it has {version} entries"
@@ -169,7 +181,13 @@ class ChainCheck:
         return f"{self.number}:{self.hash}" if self.number else ""
 
     def _meet(self) -> None:
-        self._is_met = self._is_met or self._expected == (self.number, self.hash)
+        hashes = self._expected.get(self.number)
+        if hashes is not None and self.hash in hashes:
+            if (self.number, self.hash) in self._heads:
+                self.confirmed = self.number
+            hashes.remove(self.hash)
+            if not hashes:
+                del self._expected[self.number]
 
     def _note_missing(self, upto: int) -> None:
         first = self.number + 1

@@ -69,10 +69,11 @@ class Servers:
         self.folder, self.redis, self.postgres = folder, redis, postgres
 
     def url(self, base: str) -> str:
+        plain = "?plain=1" if base.startswith("plain") else ""
         if base.endswith("redis"):
-            return self.redis
+            return self.redis + plain
         if base.endswith("postgres"):
-            return self.postgres
+            return self.postgres + plain
         return f"sqlite:///{self.folder}/{os.getpid()}-{time.monotonic_ns()}.db"
 
 
@@ -246,6 +247,8 @@ def run_sound(
         ("SQLite, by hand", TARGET, "sqlite"),
         ("Redis, by hand", TARGET, "redis"),
         ("PostgreSQL, by hand", TARGET, "postgres"),
+        ("Redis, plain methods", TARGET, "plain-redis"),
+        ("PostgreSQL, plain methods", TARGET, "plain-postgres"),
         ("Stateward on SQLite", None, None),
         ("Stateward on Redis", where.redis, None),
         ("Stateward on PostgreSQL", where.postgres, None),

@@ -3,6 +3,7 @@
 sqlite:///path/to/file?mutant=append.truncate@200
 redis://127.0.0.1:6379/0                                 sound, without a mutant
 postgresql://…/postgres?mutant=load.reversed
+redis://…?plain=1                                        with plain methods instead of async ones
 redis://…?store=1&mutant=metrics.zero                    Stateward's own store underneath
 """
 
@@ -22,6 +23,7 @@ SOUND = {
     "redis": ("redis", "RedisMemory"),
     "postgresql": ("postgres", "PostgresMemory"),
 }
+PLAIN = {"redis": ("plain", "PlainRedisMemory"), "postgresql": ("plain", "PlainPostgresMemory")}
 
 
 def create(namespace: str, url: str) -> Any:
@@ -34,7 +36,7 @@ def create(namespace: str, url: str) -> Any:
     if "store" in said:
         memory: Any = StoreMemory(StoreTarget(plain, namespace, said["store"]))
     else:
-        module, kind = SOUND[parts.scheme]
+        module, kind = (PLAIN if "plain" in said else SOUND)[parts.scheme]
         found = import_module(f"audit.mutations.sound.{module}")
         memory = getattr(found, kind)(namespace, plain)
     return Mutated(memory, EVERY[said["mutant"]]) if "mutant" in said else memory

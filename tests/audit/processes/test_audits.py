@@ -12,8 +12,7 @@ from servers.redis import RedisServer, running
 
 from audit.auditing import answer, audited, judged, recorded, small
 from stateward.audit.faults.link import LABELS, Kind
-from stateward.audit.report import Answer, Report
-from stateward.audit.verdict import BAD
+from stateward.audit.report import BAD, Answer, Report
 
 BROKEN = "audit.broken_memories"
 BROKEN_MEMORIES = [

@@ -22,10 +22,10 @@ from stateward.audit.faults.link import LABELS, LinkFault
 from stateward.audit.faults.link import Proxy as LinkProxy
 from stateward.audit.faults.route import Route
 from stateward.audit.record import Record
+from stateward.audit.report import BAD
 from stateward.audit.targets.custom import CustomTarget
 from stateward.audit.targets.store import StoreTarget
 from stateward.audit.targets.target import AuditTarget
-from stateward.audit.verdict import BAD
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,11 @@ from servers.service import RunningService, running_service
 
 import stateward
 from audit.auditing import answer, judged, recorded, small
+from stateward.audit.report import BAD
 from stateward.audit.safety import isolation
 from stateward.audit.targets.choice import choose
 from stateward.audit.targets.http import HttpTarget
 from stateward.audit.targets.service import ServiceTarget
-from stateward.audit.verdict import BAD
 from stateward.server import app
 from stateward.server.keys import new_key, storing
 from stateward.world import World

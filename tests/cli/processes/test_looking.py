@@ -21,6 +21,7 @@ from servers.postgres import PostgresServer
 from servers.redis import RedisServer, running
 
 from stateward import Permanent, cli, sync
+from stateward.actions.table import ACTIONS
 from stateward.audit.forms.schema import to_json
 from stateward.audit.report import Report
 from stateward.ops import Acquire, Commit, Entity
@@ -28,7 +29,7 @@ from stateward.records import AuditInfo
 from stateward.world import World
 
 SECTIONS = ["storage", "replicas", "repeats"]
-NOUNS = ["thread", "user", "workflow", "task", "lock"]
+NOUNS = ["kind", "lock", "schedule", "task", "thread", "user", "workflow"]
 LOOKS = {
     **{f"inspect {section}": ["inspect", "URL", section] for section in SECTIONS},
     **{f"{noun} list": [noun, "list", "URL"] for noun in NOUNS},
@@ -72,6 +73,14 @@ LOOKS = {
     "audit compare --dry-run": ["audit", "compare", "URL", "sqlite:///OTHER", "--dry-run"],
     "user erase --dry-run": ["user", "erase", "URL", "u-1", "--dry-run"],
     "workflow show": ["workflow", "show", "URL", "w-1"],
+    "schedule show": ["schedule", "show", "URL", "nightly"],
+    "schedule pause --dry-run": ["schedule", "pause", "URL", "nightly", "--dry-run"],
+    "schedule resume --dry-run": ["schedule", "resume", "URL", "nightly", "--dry-run"],
+    "schedule delete --dry-run": ["schedule", "delete", "URL", "nightly", "--dry-run"],
+    "kind pause --dry-run": ["kind", "pause", "URL", "order", "--dry-run"],
+    "kind resume --dry-run": ["kind", "resume", "URL", "order", "--dry-run"],
+    "question answer --dry-run": ["question", "answer", "URL", "q-1", "--dry-run"],
+    "workflow delete --dry-run": ["workflow", "delete", "URL", "w-3", "--dry-run"],
     "task show": ["task", "show", "URL", "charge"],
     "effect list": ["effect", "list", "URL"],
     "operations list": ["operations", "list", "URL"],
@@ -96,9 +105,9 @@ OF_FILES = {"rebalance --dry-run": ["rebalance", "a=URL", "--dry-run"]}
 SERVERS = {"ui": ["ui", "URL", "--json", "--no-open"], "mcp": ["mcp", "URL"]}
 CHANGING = {
     *("audit", "audit compare", "bench", "copy", "import", "key", "lock break", "migrate"),
-    *("effect resolve", "operations trim", "rebalance", "restore", "serve", "sweep"),
-    *("task cancel", "task retry", "thread delete", "user erase"),
-    *("workflow cancel", "workflow fork", "workflow retry", "workflow signal"),
+    *("operations trim", "rebalance", "restore", "serve", "sweep"),
+    *("thread delete", "user erase"),
+    *(row.name for row in ACTIONS if row.cli is not None and not row.reads),
     "user export",  # that someone took all of a user's data with them stands in the operations log
 }
 WITHOUT_A_STORE = {"audit init", "completion", "quickstart", "verify"}
@@ -187,6 +196,7 @@ def fill(store: sync.Store) -> None:
     store.once("later", fail, at=time.time() + 3600)
     store.thread("t-1").effect("call-1", lambda: "done")
     held = Report(1, "", "kept", "pass", "It keeps all.", "", 1, "", "", 1.0, False, answers=())
+    store.schedule("nightly").declare("0 3 * * *", task="f")
     store.audits.keep(AuditInfo("kept"), to_json(held))
     take = Commit(Entity("default", "lock", "held"), World().new_op(), (Acquire("n", 3600.0, "w"),))
     store.sections["workflows"].execute([take])

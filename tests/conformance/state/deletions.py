@@ -14,6 +14,7 @@ from conformance.state.cases import case
 from conformance.state.harness import StoreHarness
 from conformance.state.meanwhile import severable, until
 from conformance.state.methods import METHODS, PATIENT, SECRET, Meanwhile, found_in, prepare, says
+from stateward.codec import decode
 from stateward.engine import Engine
 from stateward.errors import (
     ConversationDeletedError,
@@ -22,13 +23,15 @@ from stateward.errors import (
     StateConflictError,
     StatewardError,
 )
-from stateward.ops import Applied, Duplicate, Entity, Fetched, Op, Outcome
+from stateward.ops import Applied, Duplicate, Entity, Fetched, Log, Op, Outcome
 from stateward.store import Store
+from stateward.testing.clock import SteppableWorld
 from stateward.testing.conformance.harness import Caller, raises
 
 TURNS: tuple[dict[str, Any], ...] = ({}, {"alone": True}, {"context": True})
 SOON = 0.001  # seconds of retention
 FRESH = "said afterwards"
+ANEW = "said in the next life"
 REPLY = f"{SECRET}, yes"  # in messages alone
 
 
@@ -46,7 +49,11 @@ async def expire(store: Store) -> None:
         await store.thread("t", user="u").retain(SOON)
     except InvalidInput:
         return  # it was deleted by the call itself
-    await store.thread("t").handle.scope.world.pause(20 * SOON)
+    world = store.thread("t").handle.scope.world
+    if isinstance(world, SteppableWorld):  # it stands still
+        world.advance(20 * SOON)
+    else:
+        await world.pause(20 * SOON)
 
 
 async def truncate(store: Store) -> None:
@@ -59,6 +66,9 @@ ENDS: dict[str, Callable[[Store], Awaitable[None]]] = {
     "expired": expire,
     "truncated": truncate,
 }
+
+
+AGAIN = " and begun again"
 
 
 async def update_variables(store: Store, user: str, content: dict[str, Any]) -> None:
@@ -120,6 +130,12 @@ class Seeing(Meanwhile):
         return outcomes
 
 
+async def read(replica: Caller, thread: Entity) -> list[Any]:
+    """Return the messages of a conversation, without those that were removed."""
+    fetched = await replica.fetch(thread, Log())
+    return [decode(line) for line in fetched.lines.splitlines()] if fetched.head.exists else []
+
+
 async def swept(h: StoreHarness, names: Sequence[str], ends: Sequence[str]) -> None:
     """Let each of these happen before every single call that these methods make to the engine."""
     replica = await h.replica()
@@ -141,11 +157,15 @@ async def was_reached(
     gone: list[bool] = []
 
     async def happens() -> None:
-        await ENDS[end](other)
+        await ENDS[end.removesuffix(AGAIN)](other)
         gone.append(not (await replica.head(thread)).exists)
+        if end.endswith(AGAIN):
+            await other.thread("t", user="u").append(says(ANEW))
 
     async with h.store(namespace=namespace, policy=PATIENT) as other:
         await prepare(other, "u", SECRET)
+        if end.endswith(AGAIN):  # more messages than the next life has
+            await other.thread("t", user="u").append(says("more"), says("and more"))
         engine = Seeing(h.make_engine(), thread, at, happens)
         options: dict[str, Any] = {"policy": PATIENT, "world": h.world, "spill": False}
         async with Store(engine, namespace=namespace, **options) as store:
@@ -161,7 +181,8 @@ async def was_reached(
         assert await found_in(replica, namespace, removed) == [], where
     begun_later = name in READ_FIRST and engine.read_again
     if gone == [True] and engine.seen and not begun_later:
-        assert not (await replica.head(thread)).exists, f"{where}: it came back"
+        expected = [says(ANEW)] if end.endswith(AGAIN) else []
+        assert (await read(replica, thread)) == expected, f"{where}: it came back"
         assert await found_in(replica, namespace, FRESH) == [], where
         refusals = (ConversationDeletedError, InvalidInput, OTHERS.get(name, InvalidInput))
         assert error is None or type(error) in refusals, where
@@ -179,6 +200,13 @@ async def no_call_writes_to_a_conversation_whose_end_it_has_missed(h: StoreHarne
 @case
 async def the_calls_that_matter_most_do_not_bring_a_conversation_back(h: StoreHarness) -> None:
     await swept(h, QUICK, ("erased", "expired"))
+
+
+@case
+async def no_answer_to_one_life_of_a_conversation_is_stored_in_the_next(h: StoreHarness) -> None:
+    await swept(
+        h, [*READ_FIRST, "Thread.replace"], [end + AGAIN for end in ENDS if end != "truncated"]
+    )
 
 
 @case

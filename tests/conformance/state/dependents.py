@@ -131,6 +131,17 @@ async def the_effects_of_a_workflow_expire_with_it_and_leave_its_id_free(h: Stor
 
 
 @clock_case
+async def an_effect_that_ends_its_workflow_by_failing_expires_with_it(h: StoreHarness) -> None:
+    """The workflow has recorded nothing before: only its end can say that it has an effect."""
+    async with h.store() as store:
+        with raises(ValueError):
+            await pay(store, "w", Payments(ValueError("declined")), retain=DAY)
+        assert [info.status for info in await listed(store)] == ["failed"]
+        await h.pass_time(2 * DAY)
+        assert (await ids(store), await listed(store)) == ([], [])
+
+
+@clock_case
 async def a_retried_workflow_keeps_its_effects_until_it_ends_again(h: StoreHarness) -> None:
     async with h.store() as store:
         charge, healthy = Payments(), False

@@ -282,7 +282,9 @@ async def tampering_is_found_wherever_it_is_done(h: StoreHarness) -> None:
                 await tamper(h, store, kept, way(entries, at))
                 against_head = await store.operations.verify(head)
                 assert not against_head.ok, (way.__name__, at)
-                alone = await store.operations.verify()
+                async with h.store() as stranger:  # the first has seen the log as it was
+                    alone = await stranger.operations.verify()
+                assert not (await store.operations.verify()).ok, (way.__name__, at)
                 # Nothing follows the last one yet that would name its hash.
                 at_the_end = at == count - 1 and way in (changed, redated, removed, closed_up)
                 assert alone.ok is at_the_end, (way.__name__, at, alone.problems)
@@ -298,18 +300,41 @@ async def a_log_that_was_cut_off_or_written_anew_shows_against_a_kept_head(h: St
         assert (await store.operations.verify(early)).ok  # it has grown since
         kept = await whole(h, store)
         await tamper(h, store, kept, [*kept.entries[:4]])
-        assert (await store.operations.verify()).ok
-        assert (await store.operations.verify(early)).ok
-        (problem,) = (await store.operations.verify(late)).problems
-        assert problem.startswith("the entry 6 that was saved as the head is missing")
+        async with h.store() as stranger:
+            assert (await stranger.operations.verify()).ok
+            check = await stranger.operations.verify(early)
+            assert (check.ok, check.confirmed) == (True, 3)
+            (problem,) = (await stranger.operations.verify(late)).problems
+            assert problem.startswith("the entry 6 that was saved as the head is missing")
         entity = Entity(h.namespace, OPERATIONS, OPERATIONS)
         await store.sections["workflows"].execute((Commit(entity, h.world.new_op(), (Drop(),)),))
-        for n in range(6):
-            await store.operations.record("bob@ops-1", "thread show", THREAD, f"t-{n}")
-        assert (await store.operations.verify()).ok
-        for head in (early, late):
-            (problem,) = (await store.operations.verify(head)).problems
-            assert "is not the one that was saved as the head" in problem
+        async with h.store() as stranger:
+            for n in range(6):
+                await stranger.operations.record("bob@ops-1", "thread show", THREAD, f"t-{n}")
+            assert (await stranger.operations.verify()).ok
+            for heads, found in ((early, 1), (late, 1), ([early, late], 2)):
+                problems = (await stranger.operations.verify(heads)).problems
+                assert len(problems) == found
+                for problem in problems:
+                    assert "is not the one that was saved as the head" in problem
+        (problem,) = (await store.operations.verify()).problems
+        assert problem.startswith("entry 6 is not the one"), "this process has read it before"
+
+
+@clock_case
+async def of_several_heads_those_that_were_trimmed_do_not_matter(h: StoreHarness) -> None:
+    async with h.store() as store:
+        early = await written(store, 2)
+        await written(store, 1)
+        await h.pass_time(60.0)
+        late = await written(store, 1)
+        await written(store, 1)
+        entries = [each async for each in store.operations.entries()]
+        assert await store.operations.trim(entries[3].at) == 3
+        async with h.store() as stranger:
+            check = await stranger.operations.verify([early, late])
+            assert (check.ok, check.base, check.confirmed) == (True, 3, 4)
+            assert not (await stranger.operations.verify(early)).ok
 
 
 @case
@@ -321,7 +346,8 @@ async def an_entry_that_is_removed_by_an_operation_is_missed_also_at_the_end(
         entity = Entity(h.namespace, OPERATIONS, OPERATIONS)
         remove: Any = Replace({3: None})
         await store.sections["workflows"].execute((Commit(entity, h.world.new_op(), (remove,)),))
-        assert (await store.operations.verify()).problems == ("entry 3 is missing",)
+        async with h.store() as stranger:
+            assert (await stranger.operations.verify()).problems == ("entry 3 is missing",)
 
 
 # --- how long it is kept ----------------------------------------------------------------

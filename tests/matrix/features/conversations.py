@@ -35,6 +35,7 @@ class Turns(Feature):
         super().__init__(program)
         self.entered: list[OpenTurn] = []
         self.answered: dict[tuple[str, int, str], tuple[float, Message]] = {}
+        self.taken_back = 0.0  # until when leases of before a failover may be held
 
     def actions(self) -> list[Action]:
         return [self.enter, self.enter, self.answer, self.answer, self.fail, self.redeliver]
@@ -46,7 +47,12 @@ class Turns(Feature):
         alone = self.random.random() < 0.3 and not any(o.talk is talk for o in self.entered)
         key = program.new("request")
         turn = program.thread(talk).turn(key=key, last=20, alone=alone, ttl=DAY, wait=1.0)
-        await turn.__aenter__()
+        try:
+            await turn.__aenter__()
+        except stateward.LeaseHeld:
+            if alone and program.now < self.taken_back:
+                return f"{key} waits for a lease that a failover has brought back"
+            raise
         until = program.now + (DAY if alone else 1_000 * DAY)
         self.entered.append(OpenTurn(talk, talk.life, key, turn, until))
         return f"{key} in {talk.id}{' alone' if alone else ''}"
@@ -62,6 +68,7 @@ class Turns(Feature):
         if opened.life != talk.life and begun_there:
             with refused(f"the answer {opened.key} to a conversation that had ended"):
                 await opened.turn.store(question, answer)
+            await program.taken_back(talk)
             await self._leave(opened)
             return f"{opened.key} is refused: {talk.id} had ended"
         try:
@@ -115,6 +122,10 @@ class Turns(Feature):
 
     def restarted(self) -> None:
         self.entered.clear()
+
+    def remember(self, model: dict[str, Any]) -> None:
+        super().remember(model)
+        self.taken_back = self.program.now + DAY
 
 
 @dataclass
@@ -181,7 +192,10 @@ class Receipts(Feature):
         talk = self.program.existing()
         if talk is None or not talk.entries:
             return None
-        number = self.random.choice(list(talk.entries))
+        answers = [r.version for r in self.receipts if (r.talk, r.life) == (talk.id, talk.life)]
+        answers = [number for number in answers if number in talk.entries] or [max(talk.entries)]
+        everything = list(talk.entries)
+        number = self.random.choice(self.random.choice((everything, everything, answers)))
         new = None if self.random.random() < 0.6 else {"role": "user", "content": "edited"}
         await self.program.thread(talk).edit({number: new})
         if new is None:
@@ -233,7 +247,8 @@ class Retained(Feature):
     """Conversations that are kept for another time, pinned and archived."""
 
     def actions(self) -> list[Action]:
-        return [self.retain, self.pin, self.unpin, self.archive, self.unarchive]
+        archives = [self.archive, self.archive, self.unarchive, self.unarchive]
+        return [self.retain, self.pin, self.pin, self.unpin, *archives]
 
     async def retain(self) -> str | None:
         talk = self.program.existing()
@@ -313,8 +328,7 @@ class Fork(Feature):
             raise Violation(f"{to} begins with {window.messages} instead of {contents}")
         entries = dict(zip(numbers(window.entries), contents, strict=True))  # may be renumbered
         copy = Talk(to, talk.owner, exists=True, version=window.version, entries=entries)
-        copy.since = self.program.now
-        copy.retain = talk.retain
+        copy.since = self.program.now  # its retention is the store's, as that of any new one
         self.program.talks[to] = copy
         self.origins[to] = (talk.id, talk.life)
         return f"{talk.id} at {at} to {to}"

@@ -19,9 +19,15 @@ class Documents(Feature):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.past: dict[str, list[tuple[float, Value]]] = {user: [] for user in USERS}
+        self.times: dict[str, list[float]] = {user: [] for user in USERS}  # also of what was erased
 
     def actions(self) -> list[Action]:
-        return [self.put, self.put, self.patch, self.delete, self.look_back, self.undo, self.keep]
+        reads = [self.look_back, self.look_back, self.undo]
+        return [self.put, self.put_often, self.patch, self.delete, self.keep, *reads]
+
+    async def begin(self) -> None:
+        if self.random.random() < 0.5:
+            await self.keep()
 
     def _value(self, user: str, at: float | None = None) -> Value:
         values = [v for when, v in self.past[user] if at is None or when <= at]
@@ -29,6 +35,7 @@ class Documents(Feature):
 
     def _note(self, user: str, value: Value) -> None:
         self.past[user].append((self.program.now, value))
+        self.times[user].append(self.program.now)
         self.program.world.advance(seconds=self.random.choice((60.0, 3_600.0, DAY)))
 
     async def put(self) -> str:
@@ -37,6 +44,20 @@ class Documents(Feature):
         await self.program.store.user(user).put(value)
         self._note(user, value)
         return f"{user} {value}"
+
+    async def put_often(self) -> str:
+        """Change a document so often that what need not be kept of its past is removed."""
+        user = self.random.choice(USERS)
+        removed = self.random.randrange(30)
+        for number in range(20):
+            if number == removed:
+                await self.program.store.user(user).delete()
+                self._note(user, None)
+            value = {"plan": self.program.new("plan")}
+            await self.program.store.user(user).put(value)
+            self.past[user].append((self.program.now, value))
+            self.program.world.advance(seconds=600.0)
+        return f"{user} 20 values, the last {value}"
 
     async def patch(self) -> str:
         user, n = self.random.choice(USERS), self.program.new("n")
@@ -53,7 +74,7 @@ class Documents(Feature):
 
     def _moment(self, user: str) -> float | None:
         """Return a moment between two changes, or None."""
-        times = [when for when, _ in self.past[user]]
+        times = self.times[user]
         return self.random.choice(times) + 1.0 if times else None
 
     async def look_back(self) -> str | None:

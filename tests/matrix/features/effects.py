@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.client import IncompleteRead
 
 import stateward
@@ -19,6 +19,7 @@ class Act:
     call: str
     how: str  # "done", "declined" or "lost" (it acted, and the answer was lost)
     acted: int = 0
+    keys: list[str] = field(default_factory=list)  # that the service got, if it takes any
 
 
 class Effects(Feature):
@@ -29,6 +30,7 @@ class Effects(Feature):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self.acts: list[Act] = []
+        self.keyed: set[str] = set()  # calls whose service takes the key, and acts once for each
 
     def actions(self) -> list[Action]:
         return [self.act, self.act, self.repeat, self.repeat, self.resolve, self.delete_amid]
@@ -37,8 +39,10 @@ class Effects(Feature):
         talk = self.program.existing()
         if talk is None:
             return None
-        how = self.random.choice(("done", "done", "declined", "lost"))
-        act = Act(talk.id, talk.life, self.program.new("call"), how)
+        how = self.random.choice(("done", "done", "declined", "lost", "keyed"))
+        act = Act(talk.id, talk.life, self.program.new("call"), "lost" if how == "keyed" else how)
+        if how == "keyed":
+            self.keyed.add(act.call)
         self.acts.append(act)
         await self._call(act, talk)
         return f"{act.call} in {talk.id}: {act.how}"
@@ -52,8 +56,14 @@ class Effects(Feature):
         return f"{act.call} in {talk.id}"
 
     async def _call(self, act: Act, talk: Talk) -> None:
+        keyed = act.call in self.keyed
+        if keyed and act.keys:
+            act.how = "done"  # the service answers the second request
+
         async def tool() -> str:
-            act.acted += 1
+            if keyed:
+                act.keys.append(stateward.idempotency_key())
+            act.acted += not keyed or len({*act.keys}) == len(act.keys)
             if act.how == "declined":
                 raise ValueError("the card is declined")
             if act.how == "lost":
@@ -61,7 +71,7 @@ class Effects(Feature):
             return act.call
 
         try:
-            result = await self.program.thread(talk).effect(act.call, tool)
+            result = await self.program.thread(talk).effect(act.call, tool, keyed=keyed)
         except stateward.EffectUnknown:
             ended = "lost"
         except ValueError:

@@ -9,6 +9,7 @@ from matrix.features.feature import Feature
 from matrix.program import DAY, Action, Message, Program, Talk, Violation
 from stateward.engines.memory.model import Model
 from stateward.errors import StoreUnavailable
+from stateward.state.window_record import Window
 from stateward.sync.engines.memory import MemoryEngine
 from stateward.transfer.erasures import Erasures
 from stateward.transfer.source import Source
@@ -20,14 +21,41 @@ class Outage(Feature):
 
     def __init__(self, program: Program) -> None:
         super().__init__(program)
-        self.spilled: list[tuple[Talk, int, float, Message]] = []
+        self.spilled: list[tuple[Talk, int, float, list[Message]]] = []
+        self.read: list[tuple[Talk, int, Window]] = []  # by the first replica
 
     def actions(self) -> list[Action]:
-        return [self.cut, self.say_meanwhile, self.say_meanwhile, self.heal]
+        own = [self.cut, self.say_meanwhile, self.answer_meanwhile, self.heal]
+        return own if self.program.cut_off else [self.cut]
+
+    def restarted(self) -> None:
+        self.read.clear()
+
+    async def answer_meanwhile(self) -> str | None:
+        """Spill the answer to what was read before, whatever others have done since."""
+        if not self.program.cut_off or not self.read:
+            return None
+        talk, life, window = self.read.pop()
+        messages = [
+            {"role": role, "content": self.program.new("spilled ")}
+            for role in ("user", "assistant")
+        ]
+        thread = self.program.stores[0].thread(talk.id, user=talk.owner)
+        stored = await thread.append(*messages, key=self.program.new("key"), saw=window)
+        if stored.status != "spilled":
+            raise Violation(f"an answer in an outage was {stored.status}")
+        self.spilled.append((talk, life, self.program.now, messages))
+        return f"{talk.id} {messages[0]['content']}"
 
     async def cut(self) -> str | None:
         if self.program.cut_off:
             return None
+        self.read = []
+        for talk in self.program.talks.values():
+            if talk.exists:  # the first replica answers it during the outage
+                window = await self.program.stores[0].thread(talk.id, user=talk.owner).load(last=5)
+                self.read.append((talk, talk.life, window))
+        self.random.shuffle(self.read)
         self.program.stores[0].faults.unavailable()
         self.program.cut_off = True
         return "the first replica"
@@ -41,7 +69,7 @@ class Outage(Feature):
         stored = await thread.append(message, key=self.program.new("key"))
         if stored.status != "spilled":
             raise Violation(f"an append in an outage was {stored.status}")
-        self.spilled.append((talk, talk.life, self.program.now, message))
+        self.spilled.append((talk, talk.life, self.program.now, [message]))
         return f"{talk.id} {message['content']}"
 
     async def heal(self) -> str | None:
@@ -65,15 +93,15 @@ class Outage(Feature):
             await self.program.world.pause(0.005)
             if self.program.world.monotonic() > end:
                 raise Violation(f"what was spilled is never stored: {spilled}")
-        for talk, life, at, message in spilled:
+        for talk, life, at, messages in spilled:
             how = self.program.ends.get((talk.id, life))
             late = how == "expired" or self.program.now - at >= DAY  # then the message may be lost
             if late:
                 window = await store.thread(talk.id).load()
-                if message not in window.messages:
+                if messages[0] not in window.messages:
                     continue
             if late or how is None:
-                self.program.appended(talk, message)
+                self.program.appended(talk, *messages)
 
     async def finish(self) -> None:
         await self.heal()

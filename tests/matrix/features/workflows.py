@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
 from http.client import IncompleteRead
@@ -14,7 +16,13 @@ from matrix.program import DAY, USERS, Action, Program, Violation
 from stateward.records import OpenQuestion
 from stateward.state.run import Run
 
-STATEMENTS = ("step", "step", "odd", "effect", "declined", "lost", "wait", "child", "sleep")
+STATEMENTS = (
+    *("step", "step", "odd", "effect", "declined", "refused", "lost", "wait", "child", "sleep"),
+    *("move", "hurried"),
+)
+CLOSED = {"closed": ["open"], "open": ["moved"], "moved": ["moved"]}
+MAY_FAIL = {"lost", "refused"}
+WAITS = {"wait", "sleep", "ask"}
 
 
 class Odd(Exception):
@@ -38,6 +46,7 @@ class Flow:
     retain: float | None
     facts: dict[int, str] = field(default_factory=dict)
     acts: dict[int, int] = field(default_factory=dict)  # how often each statement acted
+    retried: set[int] = field(default_factory=set)  # statements that failed, and may go on
     result: str | None = None
     ended: float | None = None
     failed: bool = False
@@ -55,7 +64,8 @@ class Workflows(Feature):
         self.violation: Violation | None = None
 
     def actions(self) -> list[Action]:
-        return [self.start, self.work, self.work, self.signal, self.fork, self.delete, self.retry]
+        works, changes = [self.work, self.work], [self.fork, self.delete, self.retry, self.unlock]
+        return [self.start, *works, self.signal, *changes]
 
     # --- code -----------------------------------------------------------------------------
 
@@ -79,6 +89,8 @@ class Workflows(Feature):
         flow = self.flows.get(parent)
         if flow is None:
             return "unknown"
+        if flow.acts.get(number):
+            self.violation = Violation(f"the child of {flow.id} at {number} is started again")
         return await run.step("act", self._act, flow, number)
 
     def _act(self, flow: Flow, number: int) -> str:
@@ -122,6 +134,20 @@ class Workflows(Feature):
                 return f"not odd, but {type(error).__name__}"
         if statement == "lost":
             return str(await run.effect(name, lost))
+        if statement == "refused":
+            return await self._refused(run, flow, number, name)
+        if statement == "hurried":
+            try:
+                async with asyncio.timeout(0):
+                    return str(await run.effect(name, asyncio.sleep, 0, name))
+            except TimeoutError:
+                return "too late"
+        if statement == "move":
+            try:
+                await run.transition("moved")
+            except stateward.InvalidInput:
+                return "closed"
+            return "moved"
         if statement == "wait":
             return str(await run.wait("go"))
         if statement == "sleep":
@@ -132,6 +158,21 @@ class Workflows(Feature):
             return str(await run.child(name, kind="child", input=given))
         return await self.ask(run, flow, number, name)
 
+    async def _refused(self, run: Run, flow: Flow, number: int, name: str) -> str:
+        """Carry out an effect that is refused until the workflow was retried."""
+
+        def refused_at_first() -> str:
+            if number not in flow.retried:
+                raise ValueError("refused")
+            return self._act(flow, number)
+
+        try:
+            return str(await run.effect(name, refused_at_first))
+        except ValueError:
+            if number in flow.retried:
+                self.violation = Violation(f"{flow.id} was retried in vain at {number}")
+            raise
+
     async def ask(self, run: Run, flow: Flow, number: int, name: str) -> str:
         raise NotImplementedError
 
@@ -140,21 +181,22 @@ class Workflows(Feature):
     async def start(self) -> str | None:
         if len(self.flows) > 3:
             return None
-        code = [self.random.choice(self.statements) for _ in range(self.random.randint(2, 5))]
-        retain = self.random.choice((None, None, 2 * DAY))
+        quick = [each for each in self.statements if each not in MAY_FAIL | WAITS]
+        statements = self.random.choice((quick, self.statements))
+        code = [self.random.choice(statements) for _ in range(self.random.randint(2, 5))]
+        retain = self.random.choice((None, 2 * DAY))
         flow = Flow(self.program.new("w"), self.random.choice(USERS), code, retain)
         self.flows[flow.id] = flow
         await self.program.store.workflow(
-            flow.id, kind="flow", user=flow.user, retain=retain
+            flow.id, kind="flow", user=flow.user, retain=retain, machine=CLOSED
         ).start()
         return f"{flow.id} {code}"
 
     async def work(self) -> str | None:
         if not self.flows:
             return None
-        handlers = {"flow": self.code}
-        if self.random.random() < 0.7:
-            handlers["child"] = self.child
+        kinds = self.random.choice((("flow",), ("child",), ("flow", "child"), ("flow", "child")))
+        handlers = {kind: self.child if kind == "child" else self.code for kind in kinds}
         await self.program.store.work(handlers, poll=0.001, until=rounds(3))
         if self.violation is not None:
             raise self.violation
@@ -211,10 +253,22 @@ class Workflows(Feature):
         info = await store.workflow(flow.id).info()
         if info is None or info.status != "failed":
             return None
+        failing = len(flow.facts)
+        if flow.code[failing] == "refused":
+            flow.retried.add(failing)
         async for effect in store.effects("unknown"):
             if effect.kind == "workflow" and effect.of == flow.id:
                 await store.effect(effect.id).resolve("done", result="it happened")
         return f"{flow.id} {await store.workflow(flow.id).retry()}"
+
+    async def unlock(self) -> str | None:
+        """Move the machines from outside, so that what was refused would be permitted."""
+        moved = []
+        for flow in self.flows.values():
+            with suppress(stateward.StatewardError):
+                await self.program.store.workflow(flow.id).transition("open", expect="closed")
+                moved.append(flow.id)
+        return ", ".join(moved) or None
 
     # --- checks ---------------------------------------------------------------------------
 
@@ -229,21 +283,33 @@ class Workflows(Feature):
                 continue
             if info is None:
                 raise Violation(f"{flow.id} is gone")
-            if info.status not in ("active", "completed") and "lost" not in flow.code:
+            if info.status not in ("active", "completed") and MAY_FAIL.isdisjoint(flow.code):
                 raise Violation(f"{flow.id} {info.status}: {info.error}")
+            await self._check_children(flow)
             if info.status != "active" and flow.ended is None:
                 flow.ended = info.updated_at.timestamp()
             if info.status == "active":
                 flow.ended = None
-        await self._check_effects()
+        await self._check_dependents()
 
-    async def _check_effects(self) -> None:
+    async def _check_children(self, flow: Flow) -> None:
+        """A child stays until its parent has its result, or it would act again."""
+        waits = (n for n, what in enumerate(flow.code) if what == "child" and n not in flow.facts)
+        for number in waits:
+            child = f"{flow.id}/child-{number}#1"
+            if flow.acts.get(number) and await self.program.store.workflow(child).info() is None:
+                raise Violation(f"the child {child} is gone, and its parent has no result of it")
+
+    async def _check_dependents(self) -> None:
         others = [f.flows for f in self.program.features if isinstance(f, Workflows)]
         living = {id for flows in others for id in flows}
         effects = [e async for e in self.program.store.effects() if e.kind == "workflow"]
         decided = [effect for effect in effects if effect.status != "unknown"]
         if left := [effect.id for effect in decided if effect.of not in living]:
             raise Violation(f"the effects {left} are left of workflows that are gone")
+        children = [child.id async for child in self.program.store.workflows(kind="child")]
+        if left := [id for id in children if id.rpartition("/")[0] not in living]:
+            raise Violation(f"the children {left} are left of workflows that are gone")
 
     async def finish(self) -> None:
         for _ in range(3):

@@ -145,7 +145,10 @@ def test_the_alert_rules_fire_when_they_should_and_only_then(
     if missing(prometheus_tools, "promtool"):
         pytest.skip("no promtool")
     promtool = prometheus_tools["promtool"]
-    for command in ("check rules prometheus-rules.yml", "test rules prometheus-rules-test.yml"):
+    for command in (
+        *("check rules prometheus-rules.yml", "test rules prometheus-rules-test.yml"),
+        *("check rules service-rules.yml", "test rules service-rules-test.yml"),
+    ):
         ran = subprocess.run(
             [promtool, *command.split()], cwd=rules.HERE, capture_output=True, text=True, timeout=60
         )
@@ -153,9 +156,10 @@ def test_the_alert_rules_fire_when_they_should_and_only_then(
         assert "SUCCESS" in ran.stdout + ran.stderr
 
 
-def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not() -> None:
-    alerting = (rules.HERE / "prometheus-rules.yml").read_text()
-    cases = (rules.HERE / "prometheus-rules-test.yml").read_text()
+@pytest.mark.parametrize("of", ["prometheus", "service"])
+def test_every_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(of: str) -> None:
+    alerting = (rules.HERE / f"{of}-rules.yml").read_text()
+    cases = (rules.HERE / f"{of}-rules-test.yml").read_text()
     alerts = [line.split()[-1] for line in alerting.splitlines() if "- alert:" in line]
     assert len(alerts) >= 6
     well, _, wrong = cases.partition("everything is wrong")

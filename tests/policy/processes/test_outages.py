@@ -46,7 +46,7 @@ async def survive(target: Target, fault: str, folder: Path, blocking: bool) -> N
         target.url,
         blocking,
         policy=POLICY,
-        alarm=Alarm(heard.append, suppressed=10, seconds=3.0, slow=60.0),
+        alarm=Alarm(heard.append, suppressed=10, seconds=1.0, slow=60.0),
         spill=folder / "spill",
     )
     store = opened.store

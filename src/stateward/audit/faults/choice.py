@@ -74,8 +74,9 @@ class FaultChoice:
             if kind not in self._only:
                 continue
             led = await self._way()
-            if led is None:
-                return []
+            if led is None:  # what keeps files need no URL for this one
+                full = self.target.may_keep_files and can_fill() and "full" in self._only
+                return [DiskFull(small=True)] if full else []
             faults.append(
                 LinkFault(led[0], kind, led[1])
             )  # each its own, so that all can run at the same time

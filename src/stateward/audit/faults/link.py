@@ -146,6 +146,9 @@ class Proxy:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
+        if self._frozen:  # who gives up and connects again must not fill the server up
+            self.touched += 1
+            await self._thawed.wait()
         there, back = await asyncio.open_connection(*connection.target)
         try:
             async with asyncio.TaskGroup() as both:

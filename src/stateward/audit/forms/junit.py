@@ -103,7 +103,7 @@ def _details(answer: Answer) -> str:
     if answer.remedy:
         lines.append(f"What to do: {answer.remedy}")
     if answer.reproduce:
-        lines.append(f"Reproduce: {answer.reproduce}")
+        lines.append(f"Reproduce: {answer.reproduce} {sentences.attempts(answer)}".rstrip())
     return words.plain("\n".join(lines))
 
 

@@ -109,6 +109,8 @@ def _details(answer: Answer) -> Iterator[str]:
         yield f"**What to do:** {safe(answer.remedy)}"
     if answer.reproduce:
         yield _fenced(answer.reproduce, "sh")
+    if more := sentences.attempts(answer):
+        yield safe(more)
 
 
 def table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

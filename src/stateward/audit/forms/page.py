@@ -8,7 +8,7 @@ from stateward.audit.forms import sentences
 from stateward.audit.forms.baseline import Comparison
 from stateward.audit.forms.measurements import measurements
 from stateward.audit.forms.parts import chip, grave, hero
-from stateward.audit.report import Answer, Evidence, Report, worst_first
+from stateward.audit.report import BAD, Answer, Evidence, Report, worst_first
 from stateward.pages import words
 from stateward.pages.document import document
 from stateward.pages.markup import Markup, tag
@@ -31,6 +31,7 @@ def _body(report: Report, changes: Comparison | None) -> tuple[Markup, ...]:
         _contents(report, changes),
         tag(
             "main",
+            _only(report),
             _glance(report),
             _changes(changes) if changes is not None else None,
             section(
@@ -127,6 +128,16 @@ def _counts(report: Report) -> Markup:
 # --- at a glance ------------------------------------------------------------------------
 
 
+def _only(report: Report) -> Markup | None:
+    """Return the switch that leaves what failed; none if nothing failed, or everything did."""
+    failed = [answer.verdict in BAD for answer in report.answers]
+    if all(failed) or not any(failed):
+        return None
+    return tag(
+        "label", tag("input", type="checkbox", id="only"), " Only what failed", class_="only"
+    )
+
+
 def _glance(report: Report) -> Markup:
     rows = [
         tag(
@@ -138,6 +149,7 @@ def _glance(report: Report) -> Markup:
                 tag("a", answer.question, href=f"#{anchor}"),
                 tag("div", words.sentence(answer.summary), class_="finding"),
             ),
+            class_=answer.verdict,
         )
         for anchor, answer in _anchored(report)
     ]
@@ -206,6 +218,7 @@ def _card(answer: Answer, anchor: str) -> Markup:
         ),
         _remedy(answer),
         _block("Reproduce it", _command(answer.reproduce)),
+        _again(answer),
     )
     kind = f"card {answer.verdict}"
     if answer.verdict in ("pass", "absent"):
@@ -260,6 +273,11 @@ def _command(text: str) -> Markup | None:
         return None
     parts = [part for word in text.split(" ") for part in (tag("span", word), " ")]
     return tag("pre", tag("code", *parts[:-1]), tabindex="0")
+
+
+def _again(answer: Answer) -> Markup | None:
+    text = sentences.attempts(answer)
+    return tag("p", text, class_="why") if text else None
 
 
 def _remedy(answer: Answer) -> Markup | None:

@@ -122,3 +122,10 @@ def interruption(report: Report) -> str:
 def left(report: Report) -> str:
     """Return what the audit could not remove, or nothing."""
     return sentence(line(report.left)) + "." if report.left else ""
+
+
+def attempts(answer: Answer) -> str:
+    """Say how often to run the command of a failure that is a matter of chance, or nothing."""
+    if not answer.reproduce or answer.attempts < 2:
+        return ""
+    return f"A race does not show in every run: try it up to {answer.attempts} times."

@@ -19,6 +19,7 @@ _COLOURS: Final[dict[Verdict, str]] = {
 _BOLD, _DIM = "1", "2"
 _VERDICT: Final = 8  # as wide as "UNKNOWN" and a space
 _NARROWEST: Final = 40
+_MOST: Final = 9  # lines of counter-examples: three of them
 
 
 class _Page:
@@ -104,6 +105,23 @@ def _answer(page: _Page, answer: Answer, column: int) -> None:
         page.add(sentences.waiver(answer), first=" " * indent, indent=indent)
     if sentences.needs_work(answer) and answer.remedy:
         page.add(answer.remedy, first=f"{' ' * indent}→ ", indent=indent + 2)
+    if answer.verdict == "fail" and answer.waived is None:
+        _proof(page, answer, indent)
+
+
+def _proof(page: _Page, answer: Answer, indent: int) -> None:
+    """Show the counter-example, and the command that shows the failure again."""
+    lines = answer.counter_example.splitlines()
+    for each in lines[:_MOST]:
+        inner = indent + 2 * each.startswith("  ")
+        page.add(each.strip(), _DIM, first=" " * inner, indent=inner)
+    if len(lines) > _MOST:
+        more = words.plural(len(lines) - _MOST, "more line")
+        page.add(f"… {more} in the report", _DIM, first=" " * indent, indent=indent)
+    if answer.reproduce:
+        page.add(answer.reproduce, first=f"{' ' * indent}$ ", indent=indent + 2)
+    if again := sentences.attempts(answer):
+        page.add(again, first=" " * indent, indent=indent)
 
 
 def _settings(page: _Page, report: Report) -> None:

@@ -35,11 +35,16 @@ def judge(record: Record, limits: Thresholds) -> Finding:
         Evidence("backup took", round(drill.backup_seconds, 2), "s"),
     )
     if missing or disordered or not drill.users_equal or (drill.moment == "store" and not whole):
-        example = _example(drill, missing, disordered)
-        summary = f"{plural(len(missing), 'acknowledged turn')} did not come back"
-        if not missing:
-            summary = "what came back is not what was backed up"
-        return Finding("fail", summary, facts, example)
+        problems = []
+        if missing:
+            problems.append(f"{plural(len(missing), 'acknowledged turn')} did not come back")
+        if disordered:
+            problems.append(f"{plural(len(disordered), 'conversation')} came back differently")
+        if not drill.users_equal:
+            problems.append("users' state did not come back as it was")
+        if drill.moment == "store" and not whole:
+            problems.append("what came back is not of one moment: turns before others are missing")
+        return Finding("fail", "; ".join(problems), facts, _example(drill, missing, disordered))
     summary = (
         f"all {drill.before} turns acknowledged before the backup came back in "
         f"{drill.restore_seconds:.1f} s ({drill.by}, taken under load)"
@@ -54,6 +59,8 @@ def _example(drill: Drill, missing: list[int], disordered: list[str]) -> str:
         thread = disordered[0]
         written, restored = drill.written.get(thread, [])[:10], drill.restored[thread][:10]
         return f"{thread}: written {written}, restored {restored}"
+    if not drill.users_equal:
+        return "users' state that was stored before the backup is another one in the restored copy"
     return "turns written after the backup was taken are there, while earlier ones are not"
 
 
@@ -69,6 +76,7 @@ QUESTION = Question(
     "of your own can have backup() and restore().",
     judge,
     ("backup",),
+    beside="backup",
     severity="high",
     means="After the next broken disk or wrong command, conversations are lost permanently.",
 )

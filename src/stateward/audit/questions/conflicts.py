@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stateward.audit.differences import ALTERED, TOLD
 from stateward.audit.questions.promise import Promise, with_promises
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record
@@ -10,22 +11,25 @@ from stateward.audit.report import Evidence
 COMPARED = (
     "Compare versions in the statement that writes, and refuse every version but the current."
 )
+ONLY_TOLD = {TOLD: "a put that must be refused is acknowledged, though nothing is stored"}
 PROMISES = (
-    Promise("current version accepted", "a put with the current version is refused", COMPARED),
-    Promise("old version refused", "a put with an old version is accepted", COMPARED),
+    Promise("current version accepted", "a put with the current version is refused", COMPARED,
+            claims=()),
+    Promise("old version refused", "a put with an old version is accepted", COMPARED,
+            claims=(), sentences=ONLY_TOLD),
     Promise("future version refused", "a put with a version that never existed is accepted",
-            COMPARED),
+            COMPARED, claims=(), sentences=ONLY_TOLD),
     Promise("expect=0 only creates", "a put with expect=0 overwrites an existing document",
-            COMPARED),
+            COMPARED, claims=(), sentences=ONLY_TOLD),
     Promise("a refused put changes nothing", "a refused put has changed something", COMPARED),
     Promise("versions are reported", "versions are not reported, or are wrong"),
     Promise("a put increments the version", "a put does not increment the version"),
     Promise("an update increments the version", "an update does not increment the version"),
     Promise("another replica's change is detected", "another replica's change is overwritten",
-            COMPARED),
+            COMPARED, claims=(), sentences=ONLY_TOLD),
     Promise("one of several concurrent puts wins",
             "several puts for one version were all acknowledged",
-            COMPARED),
+            COMPARED, claims=(), sentences={ALTERED: "an acknowledged put is not what is stored"}),
 )  # fmt: skip
 
 

@@ -84,6 +84,7 @@ QUESTION = Question(
     "a conversation.",
     judge,
     ("consistency",),
+    by_chance=True,
     severity="high",
     means="The agent answers from stale state.",
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stateward.audit.differences import MISSING
 from stateward.audit.questions.promise import Promise, judged_by
 from stateward.audit.questions.question import Question
 
@@ -19,7 +20,7 @@ PROMISES = (
             "the context has messages that were never stored, or in another order",
             "Leave messages out, but do not change, duplicate or reorder them."),
     Promise("everything that fits", "messages are left out though there is room for all",
-            "Leave out only what does not fit."),
+            "Leave out only what does not fit.", claims=(MISSING,)),
 )  # fmt: skip
 HOLDS = "the context had what the model needs, in windows of every length"
 

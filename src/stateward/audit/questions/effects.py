@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stateward.audit.differences import AGAIN, MISSING, SURPLUS
 from stateward.audit.questions.promise import Promise, judged_by
 from stateward.audit.questions.question import Question
 
@@ -12,9 +13,10 @@ KEY = (
 # Whether anything is repeated depends on the memory, and a memory without keys has none.
 PROMISES = (
     Promise("every tool acts", "a tool whose process was killed never acts, and no error says so",
-            "Mark work as done when its function has returned, not when it starts."),
+            "Mark work as done when its function has returned, not when it starts.",
+            claims=(MISSING,), sentences={SURPLUS: "a tool acts more than once"}),
     Promise("completed work is not repeated", "a tool acts again after its task was completed",
-            "Store the result of a task before it is acknowledged."),
+            "Store the result of a task before it is acknowledged.", claims=(AGAIN,)),
     Promise("same key for every attempt", "a tool acts again under another key", KEY,
             "effects", chance=True),
     Promise("different keys for different actions", "two different actions have the same key", KEY,

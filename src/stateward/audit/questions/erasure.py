@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stateward.audit.questions.promise import Promise, finding
+from stateward.audit.differences import ALTERED, MISSING, SURPLUS
+from stateward.audit.questions.promise import ENDED, Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
@@ -22,7 +23,7 @@ PROMISES = (
     Promise("gone in a new process", "erased data can still be read in a new process",
             "Remove it in the store, not in the process."),
     Promise("other people's data stays", "other people's data is erased too",
-            "Select what is removed by full ids, not by a prefix or pattern."),
+            "Select what is removed by full ids, not by a prefix or pattern.", claims=(MISSING,)),
     Promise("no trace in the store", "erased data is still stored",
             "Delete the rows and keys instead of marking them; on SQLite with secure_delete and a "
             "truncated write-ahead log, and without copies in caches, indexes and logs.", "traces"),
@@ -30,9 +31,11 @@ PROMISES = (
             "Delete the rows and keys instead of marking them.", chance=True),
     Promise(KEPT, "a spilled turn comes back after its person was erased",
             "Remember erasures for a while, and refuse turns from before them.", chance=True),
-    Promise("id used again", "erased data comes back when its id is used again"),
+    Promise("id used again", "erased data comes back when its id is used again",
+            claims=(SURPLUS, ALTERED)),
     Promise(BACKUP, "erased data is in a backup made later",
             "Leave what is marked for removal out of backups.", chance=True),
+    ENDED,
 )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stateward.audit.differences import ALTERED, FOREIGN, MISSING, SURPLUS
 from stateward.audit.questions.promise import Promise, judged_by
 from stateward.audit.questions.question import Question
 
@@ -15,25 +16,73 @@ IDS = (
     "become file names or patterns, escape all of them the same way, or use a hash of the full id."
 )
 PROMISES = (
-    Promise("texts", "texts of messages come back changed", TEXT, refusable=False),
-    Promise("long texts", "long messages come back changed", TEXT, refusable=False),
-    Promise("values", "fields of messages come back changed", VALUE, refusable=False),
-    Promise("roles and tool calls", "parts of messages are lost", VALUE, refusable=False),
+    Promise(
+        "texts", "texts of messages come back changed", TEXT, refusable=False, claims=(ALTERED,)
+    ),
+    Promise(
+        "long texts", "long messages come back changed", TEXT, refusable=False, claims=(ALTERED,)
+    ),
+    Promise(
+        "values", "fields of messages come back changed", VALUE, refusable=False, claims=(ALTERED,)
+    ),
+    Promise(
+        "roles and tool calls",
+        "messages with tool calls or images come back changed",
+        VALUE,
+        refusable=False,
+        claims=(ALTERED,),
+    ),
     Promise(
         "many messages in one append",
         "many messages in one append do not all come back",
         "Write all messages of an append in one transaction, whatever their number.",
         refusable=False,
+        claims=(MISSING,),
     ),
-    Promise("ids", "conversations with ids that look alike are mixed up", IDS, refusable=False),
-    Promise("users' texts", "texts in users' state come back changed", TEXT, "users", False),
-    Promise("users' long texts", "long texts in users' state change", TEXT, "users", False),
-    Promise("users' values", "values in users' state come back changed", VALUE, "users", False),
-    Promise("users' ids", "users with ids that look alike are mixed up", IDS, "users", False),
+    Promise(
+        "ids",
+        "conversations with ids that look alike are mixed up",
+        IDS,
+        refusable=False,
+        claims=(FOREIGN,),
+    ),
+    Promise(
+        "users' texts",
+        "texts in users' state come back changed",
+        TEXT,
+        "users",
+        False,
+        claims=(ALTERED,),
+    ),
+    Promise(
+        "users' long texts",
+        "long texts in users' state change",
+        TEXT,
+        "users",
+        False,
+        claims=(ALTERED,),
+    ),
+    Promise(
+        "users' values",
+        "values in users' state come back changed",
+        VALUE,
+        "users",
+        False,
+        claims=(ALTERED,),
+    ),
+    Promise(
+        "users' ids",
+        "users with ids that look alike are mixed up",
+        IDS,
+        "users",
+        False,
+        claims=(FOREIGN,),
+    ),
 )
+EXTREME = {"texts": (ALTERED,), "values": (ALTERED,), "ids": (FOREIGN,), "behind": (SURPLUS,)}
 # A slow memory was tried with fewer values, and one that refuses nothing leaves nothing.
 EXTREMES = tuple(
-    promise._replace(chance=True)
+    promise._replace(chance=True, claims=EXTREME[promise.name.split()[-1]])
     for promise in (
         Promise("extreme long texts", "a message of a megabyte comes back changed", TEXT),
         Promise("extreme texts", "a NUL in a message is silently changed", TEXT),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from stateward.audit.questions.promise import Promise, finding
+from stateward.audit.differences import ALTERED, ERROR, FOREIGN, MISSING, STALE, SURPLUS
+from stateward.audit.questions.promise import ENDED, Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
 
@@ -19,17 +20,21 @@ PROMISES = (
             "Keep nothing that belongs to one call in an attribute that all calls share."),
     Promise(WHOLE, "what was just written is missing or changed while others write",
             "Write each person's state separately, not in one file or record of all people that "
-            "is read, changed and written back."),
+            "is read, changed and written back.", claims=(MISSING, ALTERED, STALE)),
     Promise("default values",
             "a change that one caller makes to a default value is visible to all others",
             "Make a new object for every caller: no mutable default, no shared empty one."),
     Promise("after an error", "a failed call leaves data behind, or breaks the next call",
-            "Serialise before anything is written, write in one transaction, and roll back."),
+            "Serialise before anything is written, write in one transaction, and roll back.",
+            claims=(SURPLUS, ERROR)),
     Promise("same id for several kinds", "a user, a task or a lock with the id of a conversation "
-            "is mixed up with it", "Put the kind before the id, or use a table for each kind."),
+            "is mixed up with it", "Put the kind before the id, or use a table for each kind.",
+            claims=(ALTERED, SURPLUS, FOREIGN)),
     Promise(TENANT, "one tenant reads or deletes what belongs to another",
             "Put the full tenant name and a separator before every id that is stored, looked up, "
-            "locked, counted or deleted.", chance=True),  # not every target has tenants
+            "locked, counted or deleted.", chance=True,
+            claims=(MISSING, SURPLUS, ALTERED, FOREIGN)),  # not every target has tenants
+    ENDED,
 )  # fmt: skip
 
 
@@ -52,6 +57,7 @@ QUESTION = Question(
     "Keep nothing of one call in shared objects, bind every query to its id, and copy defaults.",
     judge,
     ("isolation",),
+    by_chance=True,
     severity="critical",
     means="A user is shown what belongs to another.",
 )

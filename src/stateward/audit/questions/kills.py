@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stateward.audit.differences import AGAIN, ERROR, MISSING
 from stateward.audit.questions.promise import Promise, finding
 from stateward.audit.questions.question import Finding, Question, Thresholds
 from stateward.audit.record import Record
@@ -11,19 +12,23 @@ ONE = (
     "committed. With files: write a new file, flush it, then rename it over the old one."
 )
 NO_KILL = "the same without a kill"
+ANYWAY = "one writer, without any kill"
 # Whether a kill meets a turn in progress is chance: mostly it does.
 PROMISES = (
     Promise("acknowledged turns", "acknowledged turns are lost when the process dies",
-            "Acknowledge only what the store has written: no buffer, no background write."),
-    Promise("whole turns", "a kill leaves parts of a turn", ONE, chance=True),
-    Promise("data stays readable", "a kill leaves data that can no longer be read", ONE),
+            "Acknowledge only what the store has written: no buffer, no background write.",
+            claims=(MISSING,)),
+    Promise("whole turns", "a kill leaves parts of a turn", ONE, chance=True, claims=(MISSING,)),
+    Promise("data stays readable", "a kill leaves data that can no longer be read", ONE,
+            claims=(ERROR,)),
     Promise("redelivery after a kill", "a turn that a kill interrupted cannot be redelivered", ONE,
-            "keys", chance=True),
+            "keys", chance=True, claims=(ERROR,)),
     Promise("acknowledged users' state", "acknowledged users' state is lost",
             "Acknowledge only what the store has written: no buffer, no background write.",
-            "users"),
+            "users", claims=(MISSING,)),
     Promise("completed tasks", "completed tasks are forgotten",
-            "Record the result before it is returned.", "tasks", chance=True),
+            "Record the result before it is returned.", "tasks", chance=True, claims=(AGAIN,)),
+    Promise(ANYWAY, "the same happens without any kill", chance=True, claims=()),
 )  # fmt: skip
 
 
@@ -49,6 +54,7 @@ QUESTION = Question(
     ONE,
     judge,
     ("kills",),
+    by_chance=True,
     severity="critical",
     means="After a crash, a conversation is torn or unreadable, or lacks acknowledged turns.",
 )

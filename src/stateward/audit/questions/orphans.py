@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stateward.audit.differences import MISSING
 from stateward.audit.questions.promise import Promise, judged_by
 from stateward.audit.questions.question import Question
 
@@ -12,16 +13,20 @@ REPAIR = (
 PROMISES = (
     Promise("tool call and result after a kill",
             "after a kill, a tool call is stored without its result",
-            "Write a turn in one transaction or one file operation: all of it or none."),
+            "Write a turn in one transaction or one file operation: all of it or none.",
+            claims=(MISSING,)),
     Promise("acknowledged tool calls", "an acknowledged tool call is gone after a kill",
-            "Acknowledge an append only when it is stored, whatever its messages are."),
+            "Acknowledge an append only when it is stored, whatever its messages are.",
+            claims=(MISSING,)),
     Promise("results added later", "a result added by another replica is not stored after its call",
-            "Keep messages in the order of appends; a call may still get its result later."),
+            "Keep messages in the order of appends; a call may still get its result later.",
+            claims=(MISSING,)),
     Promise("windows that leave messages out",
-            "a window leaves out messages, and models refuse what remains", REPAIR),
+            "a window leaves out messages, and models refuse what remains", REPAIR,
+            claims=(MISSING,)),
     Promise("windows that models accept",
             "a window has a tool's result without its call, or a call without its result", REPAIR,
-            weak=True),
+            weak=True, claims=(MISSING,)),
 )  # fmt: skip
 HOLDS = "calls and results stayed together, after kills and in every window"
 

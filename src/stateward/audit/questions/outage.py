@@ -20,7 +20,10 @@ from stateward.audit.questions.races import lost_turns
 from stateward.audit.record import Outage, Record, Tried
 from stateward.audit.report import Evidence
 
-TIMEOUT = "Give every call a timeout, of the connection and of each answer."
+TIMEOUT = (
+    "Give every call a timeout: of the connection, of each answer, and of the wait for a "
+    "connection, a lock or another try."
+)
 RECONNECT = "Drop a connection that failed, and open a new one for the next call."
 HONEST = "Raise an error that says what failed: never an empty or earlier history in its place."
 REPLAY = "Keep turns locally until the store answers, and store them in their order."
@@ -33,6 +36,8 @@ CAUSE = (
     "whether faults lose turns is not known: concurrent writers lose them without any fault "
     "(question 10)"
 )
+READS = {"read": "a read", "user": "a read of a user's state"}
+CALLS = READS | {"append": "an append", "change": "a change of a user's state"}
 WRONG = "The agent answers from a history that is incomplete, out of date or out of order."
 
 
@@ -47,8 +52,8 @@ class _Observed:
         self.lost = [(o, turn) for o in fair for turn in o.accepted if turn not in o.found]
         self.accepted = sum(len(o.accepted) for o in fair)
         tried = [t for o in outages for t in o.tried]
-        self.reads = [t for t in tried if t.what in ("read", "user")]
-        self.writes = [t for t in tried if t.what in ("append", "change")]
+        self.reads = [t for t in tried if t.what in READS]
+        self.writes = [t for t in tried if t.what not in READS]
         self.forgotten = [
             o for o in self.readable for each in o.changed if each not in o.kept_changes
         ]
@@ -63,8 +68,9 @@ class _Observed:
         self.refused = [t for t in failed_calls if t.what == "append"]
         self.doubled = sum(_doubled(record, o) for o in self.readable)
         self.disordered = [o for o in self.readable if _out_of_order(o)]
-        self.slowest_read = max((t.seconds for t in self.reads), default=0.0)
-        self.slowest_write = max((t.seconds for t in self.writes), default=0.0)
+        took = [(t.seconds, t.what in READS, _took(t, o)) for o in outages for t in o.tried]
+        self.slowest_read = max((each for each in took if each[1]), default=(0.0, True, ""))
+        self.slowest_write = max((each for each in took if not each[1]), default=(0.0, False, ""))
         self.recovery = max((o.recovery for o in outages if o.recovery is not None), default=0.0)
         self.never = [o for o in outages if o.recovery is None]
 
@@ -73,7 +79,8 @@ def judge(record: Record, limits: Thresholds) -> Finding:
     assert record.outages is not None
     outages = [outage for outage in record.outages if outage.fired]
     if not outages:
-        return Finding("unknown", "no fault reached the store, so nothing is known")
+        why = record.notes.get("outage", "so nothing is known")
+        return Finding("unknown", f"no fault reached the store: {why}")
     observed = _Observed(record, outages)
     facts = _facts(observed, limits)
     problems = [*_wrong_data(record, observed), *_delays(record, observed, limits)]
@@ -101,10 +108,10 @@ def _facts(observed: _Observed, limits: Thresholds) -> tuple[Evidence, ...]:
         zero("accepted turns that were lost", len(observed.lost), observed.accepted),
         zero("duplicated turns", observed.doubled, observed.accepted),
         zero("calls that hung", observed.hung, calls, "calls"),
-        zero("reads that returned an incomplete history", len(observed.empty), reads, "reads"),
+        zero("reads that returned incomplete data", len(observed.empty), reads, "reads"),
         *_freshness(observed.fresh, observed.stale),
-        Evidence("slowest read", round(observed.slowest_read, 2), "s", read_limit),
-        Evidence("slowest write", round(observed.slowest_write, 2), "s", write_limit),
+        Evidence("slowest read", round(observed.slowest_read[0], 2), "s", read_limit),
+        Evidence("slowest write", round(observed.slowest_write[0], 2), "s", write_limit),
         Evidence("turns refused while it was down", len(observed.refused), "turns"),
         *_recoveries(observed.outages, limits),
         Evidence("faults", len(observed.outages)),
@@ -131,11 +138,10 @@ def _wrong_data(record: Record, observed: _Observed) -> Iterator[PartialFinding]
         )
     if observed.doubled:
         yield PartialFinding(f"{plural(observed.doubled, 'turn')} duplicated", KEYED, means=WRONG)
-    if observed.empty:
-        empty = plural(len(observed.empty), "read")
-        yield PartialFinding(
-            f"{empty} returned an incomplete history as if it were complete", HONEST, means=WRONG
-        )
+    for what, state in (("read", "an incomplete history"), ("user", "an incomplete user's state")):
+        if empty := sum(each.what == what for each in observed.empty):
+            summary = f"{plural(empty, 'read')} returned {state} as if it were complete"
+            yield PartialFinding(summary, HONEST, means=WRONG)
     if observed.stale:
         old, where = plural(len(observed.stale), "read"), observed.stale[0][0].fault
         yield PartialFinding(
@@ -151,9 +157,8 @@ def _delays(record: Record, observed: _Observed, limits: Thresholds) -> Iterator
     """Report calls that hung or failed late, and recoveries that took long or never came."""
     if observed.hung:
         yield PartialFinding(f"{plural(observed.hung, 'call')} hung", TIMEOUT, "high", HANGS)
-    late = max(observed.slowest_read, observed.slowest_write)
+    late, _, slow = max(observed.slowest_read, observed.slowest_write)
     if late > limits["write_deadline_s"]:
-        slow = f"a call took {late:.1f} s to fail: it has no timeout, or a long one"
         yield PartialFinding(slow, TIMEOUT, "high", HANGS)
     if observed.never:
         first = observed.never[0]
@@ -172,11 +177,17 @@ def _weaknesses(observed: _Observed, limits: Thresholds) -> list[str]:
     if observed.untyped:
         errors = plural(len(observed.untyped), "error does", "errors do")
         weak.append(f"{errors} not say that the store is down")
-    if observed.slowest_read > limits["read_deadline_s"]:
-        weak.append(f"a read took {observed.slowest_read:.1f} s to fail")
+    if observed.slowest_read[0] > limits["read_deadline_s"]:
+        weak.append(observed.slowest_read[2])
     if observed.recovery > limits["recovery_warn_s"]:
         weak.append(f"recovery took {observed.recovery:.1f} s")
     return weak
+
+
+def _took(tried: Tried, outage: Outage) -> str:
+    end = "fail" if tried.outcome == "error" else "succeed"
+    call = CALLS.get(tried.what, "a call")
+    return f"{call} took {tried.seconds:.1f} s to {end} ({outage.fault})"
 
 
 def _doubled(record: Record, outage: Outage) -> int:

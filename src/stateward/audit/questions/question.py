@@ -48,13 +48,13 @@ def failed(
         "; ".join(each.summary for each in problems),
         facts,
         example,
-        _each_once(each.remedy for each in problems),
+        each_once(each.remedy for each in problems),
         grave[0].severity,
-        _each_once(each.means for each in grave),
+        each_once(each.means for each in grave),
     )
 
 
-def _each_once(sentences: Iterable[str]) -> str:
+def each_once(sentences: Iterable[str]) -> str:
     return " ".join(dict.fromkeys(each for each in sentences if each))
 
 
@@ -79,6 +79,8 @@ class Question(Struct, frozen=True):
     severity: Severity = "high"  # of a failure; "critical": accepted data is lost or changed
     means: str = ""  # effect of a failure that users notice
     optional: bool = False  # skipped for a target without the needed part
+    by_chance: bool = False  # a failure is a race, which does not show in every run
+    beside: str = ""  # a part beside the target, without which there is no evidence
 
 
 def power(of: int) -> str:

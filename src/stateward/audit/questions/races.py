@@ -21,6 +21,8 @@ KEYS = "Give every turn a key, and store it with the turn: a second delivery the
 WHOLE = "Store all messages of a turn in one call or one transaction."
 ORDER = "Let the store number the turns: neither a replica's clock nor the order of arrival."
 CLAIM = "Claim a task in the store before it runs, in one step that only one replica can win."
+WITHIN = "Give the messages of a turn numbers in their order, and read them by these."
+MIXED = "The model reads the answer before the question."
 TWICE = "Work is done twice: emails, bookings, charges."
 GONE = "What users or the agent said is missing, doubled or torn."
 FENCE = "Write with a fence, a number that grows with every holder and that the store checks."
@@ -90,12 +92,13 @@ def turns(record: Record, race: TurnRace) -> tuple[list[PartialFinding], list[Ev
     counts = Counter(firsts)
     lost = lost_turns(race)
     doubled = [name for name, count in counts.items() if count > 1]
-    split = _split(race)
+    turned, split = _torn(race)
     disordered = _disordered(firsts)
     facts = [
         zero("lost turns", len(lost), total),
         zero("duplicated turns", len(doubled), total),
         zero("split turns", len(split), total),
+        zero("turns whose messages are in another order", len(turned), total),
         zero("reordered turns", len(disordered), total),
     ]
     problems = [
@@ -108,6 +111,9 @@ def turns(record: Record, race: TurnRace) -> tuple[list[PartialFinding], list[Ev
         )
         if names
     ]
+    if turned:
+        summary = f"the messages of {plural(len(turned), 'turn')} of {total} are in another order"
+        problems.append(PartialFinding(summary, WITHIN, means=MIXED))
     example = ""
     refused = sum(race.failed.values())
     if refused > total // 100:
@@ -115,14 +121,14 @@ def turns(record: Record, race: TurnRace) -> tuple[list[PartialFinding], list[Ev
         summary = f"{plural(refused, 'turn')} could not be written ({what})"
         problems.append(PartialFinding(summary, on(record, APPEND), means=GONE))
     if race.unreadable:
-        summary = f"the conversation can no longer be read: all {total} turns are lost"
+        summary = f"the conversation of {total} turns can no longer be read"
         problems = [PartialFinding(summary, f"{on(record, APPEND)} {on(record, KEEP)}", means=GONE)]
         # Of what could not be looked at nothing is known: neither doubled nor split turns.
-        facts, example = [zero("lost turns", total, total)], race.unreadable
+        facts, example = [zero("unreadable turns", total, total)], race.unreadable
     elif problems:
         example = (
             f"lost {lost[:5]}, duplicated {doubled[:5]}, split {split[:5]}, "
-            f"reordered {disordered[:5]}\n"
+            f"reordered {disordered[:5]}, in another order within {turned[:5]}\n"
             f"  stored: {[f'{name}.{part}' for name, part in race.order[:16]]}"
         )
     return problems, facts, example
@@ -133,14 +139,22 @@ def _delivered_once(doubled: list[str]) -> list[str]:
     return [name for name in doubled if not name.startswith("all/")]
 
 
-def _split(race: TurnRace) -> list[str]:
-    split = []
+def _torn(race: TurnRace) -> tuple[list[str], list[str]]:
+    """Return turns that are whole but in another order, and those that others are mixed into."""
+    wrong = []
+    places: dict[str, list[int]] = {}
     for place, (name, part) in enumerate(race.order):
-        if part == 0:
-            wanted = [(name, number) for number in range(race.parts)]
-            if race.order[place : place + race.parts] != wanted:
-                split.append(name)
-    return split
+        places.setdefault(name, []).append(place)
+        wanted = [(name, number) for number in range(race.parts)]
+        if part == 0 and race.order[place : place + race.parts] != wanted:
+            wrong.append(name)
+    turned = []
+    for name in wrong:
+        first, last = places[name][0], places[name][-1]
+        parts = sorted(part for _, part in race.order[first : last + 1])
+        if len(places[name]) == len(parts) and parts == list(range(race.parts)):
+            turned.append(name)
+    return turned, [name for name in wrong if name not in turned]
 
 
 def _disordered(firsts: list[str]) -> list[str]:
@@ -202,6 +216,7 @@ QUESTION = Question(
     "second delivery harmless; claim tasks in the store; write with a fence that the store checks.",
     judge,
     ("turn-races", "task-races", "lock-races"),
+    by_chance=True,
     severity="critical",
     means="Messages are lost or duplicated, and work is done twice: emails, bookings, charges.",
 )

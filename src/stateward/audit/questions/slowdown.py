@@ -34,8 +34,13 @@ def judge(record: Record, limits: Thresholds) -> Finding:
             remedy = " ".join(dict.fromkeys(REMEDIES.get(cost.of, "") for cost, _ in hit))
             summary = "; ".join(summary for _, summary in hit)
             return Finding(verdict, summary, facts, _example(hit[0][0]), remedy)
-    calls = " and ".join(dict.fromkeys(cost.call for cost, _ in fits))
-    return Finding("pass", f"{calls} take the same time at every size", facts)
+    *calls, last = dict.fromkeys(cost.call for cost, _ in fits)
+    summary = (
+        f"{' and '.join(filter(None, (', '.join(calls), last)))} do not take noticeably longer at "
+        "the largest size "
+        f"({limits['slower_times']:g} times as long, and {limits['slower_floor_ms']:g} ms more)"
+    )
+    return Finding("pass", summary, facts)
 
 
 def fitted(costs: CostBySize, limits: Thresholds) -> Judged:

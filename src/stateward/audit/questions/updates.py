@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
+from stateward.audit.differences import ALTERED, FOREIGN, MISSING, SURPLUS, TOLD
 from stateward.audit.questions.engines import UPDATE, on
 from stateward.audit.questions.promise import Promise, with_promises
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record
 from stateward.audit.report import Evidence
 
+COUNTED = {
+    SURPLUS: "updates are counted twice",
+    FOREIGN: "fields that no one updated are lost or changed",
+}
 PROMISES = (
     Promise("a put replaces the document", "a put merges with what was there",
-            "Write the document as it was given."),
-    Promise("an update can remove fields", "an update keeps what its function removed"),
+            "Write the document as it was given.", claims=()),
+    Promise("an update can remove fields", "an update keeps what its function removed", claims=()),
     Promise("an update gets the stored value",
-            "an update's function does not get the stored value"),
+            "an update's function does not get the stored value", claims=()),
     Promise("a failed update changes nothing",
             "an update whose function raises still changes the document",
-            "Give the function a copy, and write only what it returns."),
+            "Give the function a copy, and write only what it returns.", claims=(ALTERED, SURPLUS),
+            sentences={TOLD: "an update whose function raises ends without an error"}),
     Promise("callers get their own copy",
             "the next caller reads what one caller changed in its result",
-            "Give every caller a copy: neither a cached object nor a shared default."),
+            "Give every caller a copy: neither a cached object nor a shared default.",
+            claims=(ALTERED, SURPLUS)),
     Promise("no partial updates", "other callers see a partial update"),
-    Promise("no update of a document is lost", "concurrent updates of several fields are lost"),
-    Promise("no update of a large document is lost", "updates of a large document are lost"),
+    Promise("no update of a document is lost", "concurrent updates of several fields are lost",
+            claims=(MISSING,), sentences=COUNTED),
+    Promise("no update of a large document is lost", "updates of a large document are lost",
+            claims=(MISSING,), sentences=COUNTED),
 )  # fmt: skip
 # What they need differs by engine.
 RACES = {each.name for each in PROMISES[-3:]}
@@ -78,6 +87,7 @@ QUESTION = Question(
     "transaction that locks the row.",
     judge,
     ("updates", "document-updates"),
+    by_chance=True,
     severity="critical",
     means="What one agent learned about a user is overwritten by another.",
 )

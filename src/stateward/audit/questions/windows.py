@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stateward.audit.differences import ALTERED, MISSING, REORDERED, SURPLUS
 from stateward.audit.questions.promise import Promise, judged_by
 from stateward.audit.questions.question import Question
 
@@ -9,19 +10,21 @@ LONG = "Read the newest messages by their order, and put no limit on them but th
 NEWEST = "Order by a number that increases with every append, take the newest K, and reverse them."
 ALL = "Return all messages when no number is given: no limit of your own, no page of the driver's."
 PROMISES = (
-    Promise("newest message", "a window lacks the newest message", NEWEST, refusable=False),
+    Promise("newest message", "a window lacks the newest message", NEWEST, refusable=False,
+            claims=(MISSING,)),
     Promise("last K messages", "load(last=K) does not return the last K messages", NEWEST,
-            refusable=False),
-    Promise("all messages", "a conversation is not returned whole", ALL, refusable=False),
+            refusable=False, claims=(MISSING, SURPLUS)),
+    Promise("all messages", "a conversation is not returned whole", ALL, refusable=False,
+            claims=(MISSING,)),
     Promise("last K messages of a long conversation",
             "load(last=K) of a long conversation does not return the last K messages", LONG,
-            refusable=False),
+            refusable=False, claims=(MISSING, SURPLUS)),
     Promise("all messages of a long conversation", "a long conversation is not returned whole",
             LONG,
-            refusable=False),
+            refusable=False, claims=(MISSING,)),
     Promise("order of appends", "turns of two replicas are not in the order in which they "
             "were stored", "Order by a number that the store gives, not by the replicas' clocks.",
-            refusable=False),
+            refusable=False, claims=(REORDERED,)),
     Promise("load(last=0)", "load(last=0) returns messages",
             "Return nothing for last=0: in Python, messages[-0:] are all of them.", weak=True),
     Promise("unknown conversation", "a conversation that was never written to is not empty",
@@ -30,7 +33,7 @@ PROMISES = (
     Promise("callers get their own copy",
             "the next caller reads what one caller changed in its result",
             "Give every caller a copy: neither a cached list nor a shared default.",
-            refusable=False),
+            refusable=False, claims=(ALTERED, SURPLUS)),
 )  # fmt: skip
 HOLDS = "every window has the newest messages, oldest first, and no others"
 

@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from stateward.audit.differences import AGAIN, MISSING, NEVER, REORDERED, SURPLUS, TOLD
 from stateward.audit.questions.promise import Promise, with_promises
 from stateward.audit.questions.question import Finding, Question, Thresholds, plural, zero
 from stateward.audit.record import Record, WorkflowRun
 
 LEASE = "Let one replica at a time drive a workflow, under a lease that is renewed while it does."
+STEPS = {
+    AGAIN: "a finished step runs again",
+    MISSING: "a step is left out",
+    REORDERED: "steps run in another order",
+    SURPLUS: "steps after one that failed run",
+    TOLD: "a workflow whose step raises ends without an error",
+}
 PROMISES = (
     Promise("steps run in order", "steps do not run once each, in order"),
     Promise("finished workflows do not run again", "steps of a finished workflow run again",
             "Record that a step is done before the next begins, and keep that record."),
     Promise("concurrent drivers", "steps run more than once when two replicas drive a workflow",
-            LEASE),
-    Promise("long step", "a long step runs more than once", LEASE),
+            LEASE, claims=(AGAIN,), sentences=STEPS),
+    Promise("long step", "a long step runs more than once", LEASE, claims=(AGAIN,)),
     Promise("failed step not recorded as done", "a failed step is recorded as done",
-            "Record a step when its function has returned, and raise what it raised."),
-    Promise("takeover by another replica", "no replica resumes an interrupted workflow", LEASE),
+            "Record a step when its function has returned, and raise what it raised.",
+            claims=(NEVER,), sentences=STEPS),
+    Promise("takeover by another replica", "no replica resumes an interrupted workflow", LEASE,
+            claims=(NEVER,), sentences=STEPS),
     Promise("results of steps", "results of steps are lost",
-            "Store the result of each step with it.", chance=True),  # not every memory gives them
+            # Not every memory gives them.
+            "Store the result of each step with it.", chance=True, claims=()),
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 from os import _exit as exit_at_once
 from typing import Any, TextIO
@@ -25,6 +26,9 @@ from stateward.audit.targets.memory import Memory
 
 LIMIT = 64 << 20
 PR_SET_PDEATHSIG = 1
+# For plain methods, and for async ones that use threads: more than any workload calls at once,
+# however few processors there are, and few enough for a connection each.
+THREADS = 16
 
 
 class ReplicaProcess:
@@ -93,6 +97,7 @@ async def main() -> None:
     os.dup2(2, 1)  # whatever a target prints must not be taken for an answer
     lines = asyncio.StreamReader(limit=LIMIT)
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(THREADS))
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
     await ReplicaProcess(out).run(lines)
     out.flush()

@@ -6,12 +6,13 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from glob import glob
 from pathlib import Path
 from typing import Any
 
-from stateward.audit.servers.server import OwnServer
+from stateward.audit.servers.server import READY, OwnServer
 from stateward.errors import InvalidInput
 
 # Where packages put PostgreSQL without putting it on the PATH; the newest is used.
@@ -23,6 +24,7 @@ POSTGRES_FOLDERS = (
     "/usr/local/opt/postgresql@*/bin",
     "/Applications/Postgres.app/Contents/Versions/*/bin",
 )
+LOCK, STATEMENT = 5, 60  # seconds that one may be waited for
 
 
 class Postgres(OwnServer):
@@ -58,8 +60,8 @@ class Postgres(OwnServer):
             **self._as_whom(),
         )
         try:
-            output, _ = await process.communicate()
-        except asyncio.CancelledError:
+            output, _ = await asyncio.wait_for(process.communicate(), READY)
+        except (asyncio.CancelledError, TimeoutError):
             process.kill()
             await process.wait()
             raise
@@ -88,11 +90,27 @@ class Postgres(OwnServer):
 
     async def _write_anew(self) -> None:
         """Rewrite tables and indexes; the server recycles its write-ahead log in its own time."""
-        from psycopg import AsyncConnection
-
-        async with await AsyncConnection.connect(self.url, autocommit=True) as connection:
+        async with self._connected() as connection:
             await connection.execute("VACUUM FULL")
             await connection.execute("CHECKPOINT")
+
+    async def open_transactions(self) -> dict[int, str]:
+        async with self._connected() as connection:
+            rows = await connection.execute(
+                "SELECT pid, query FROM pg_stat_activity WHERE state LIKE 'idle in transaction%'"
+            )
+            return {pid: " ".join(query.split()) for pid, query in await rows.fetchall()}
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[Any]:
+        """Connect with limits: what a memory holds must not be waited for without end."""
+        from psycopg import AsyncConnection
+
+        limits = f"-c lock_timeout={LOCK}s -c statement_timeout={STATEMENT}s"
+        async with await AsyncConnection.connect(
+            self.url, autocommit=True, connect_timeout=LOCK, options=limits
+        ) as connection:
+            yield connection
 
     def _stored(self) -> list[Path]:
         return [*self._data.glob("base/*/*"), *self._data.glob("global/*")]

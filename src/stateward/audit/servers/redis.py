@@ -63,7 +63,8 @@ class RedisLike(OwnServer):
             await asyncio.sleep(0.05)
 
     async def _asked(self, command: str) -> str:
-        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        async with asyncio.timeout(REWRITTEN):
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         try:
             writer.write(f"AUTH {self._password}\r\n{command}\r\n".encode())
             async with asyncio.timeout(REWRITTEN):

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from msgspec.structs import replace
 
+from stateward.audit.safety.limits import AbandonedThreads
 from stateward.audit.targets.memory import Memory
 from stateward.audit.targets.target import AuditTarget, BackupProcedure, cleaned
 from stateward.errors import InvalidInput
@@ -34,6 +35,10 @@ class CustomTarget(AuditTarget, frozen=True):
         except (ImportError, AttributeError) as error:
             raise InvalidInput(f"{self.name} cannot be imported: {error}") from error
         return factory(self.namespace) if self.url is None else factory(self.namespace, self.url)
+
+    @property
+    def may_keep_files(self) -> bool:
+        return self.url is None
 
     def backup(self) -> BackupProcedure | None:
         """Return a backup by the memory's own methods, restored under another name."""
@@ -72,6 +77,7 @@ class CustomTarget(AuditTarget, frozen=True):
 
 
 async def _done(target: AuditTarget, method: str, folder: str) -> None:
+    asyncio.get_running_loop().set_default_executor(AbandonedThreads())
     memory = Memory(target.connect())
     await memory.call("open")
     await memory.call(method, folder)

@@ -32,10 +32,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from stateward.errors import InvalidInput
 
@@ -79,6 +81,32 @@ class Refused(Exception):
 
 class KeptLocally(str):
     """Returned by `append` if the messages are kept locally until the store answers."""
+
+
+class Stopwatch:
+    """Time of the call in a block: from when its method begins, in its thread if it is plain.
+
+    A wait for one of the audit's own threads is not the memory's.
+    """
+
+    def __init__(self) -> None:
+        self.began: float | None = None  # None: no thread was free for it
+        self.seconds = 0.0
+
+    def __enter__(self) -> Self:
+        self._token = _stopwatch.set(self)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        _stopwatch.reset(self._token)
+        self.seconds = 0.0 if self.began is None else time.monotonic() - self.began
+
+    def begin(self) -> None:
+        if self.began is None:
+            self.began = time.monotonic()
+
+
+_stopwatch: ContextVar[Stopwatch] = ContextVar("stopwatch", default=Stopwatch())  # noqa: B039 (no one reads that one)
 
 
 class Memory:
@@ -125,10 +153,17 @@ class Memory:
         method: Callable[..., Any] | None = getattr(self.inner, name, None)
         if method is None:
             return None
+        watch = _stopwatch.get()
         if inspect.iscoroutinefunction(method):
+            watch.begin()
             return await method(*args, **options)
-        said = await asyncio.to_thread(method, *args, **options)
-        return await said if inspect.isawaitable(said) else said
+
+        def carry_out() -> Any:
+            watch.begin()
+            return method(*args, **options)
+
+        answer = await asyncio.to_thread(carry_out)
+        return await answer if inspect.isawaitable(answer) else answer
 
     async def do(self, name: str, *args: Any) -> Any:
         """Carry out a conductor's request: by the method below of this name, if any."""

@@ -83,6 +83,11 @@ class AuditTarget(Struct, frozen=True, tag=True):
         """Storage in files; None if the target does not store into files."""
         return None
 
+    @property
+    def may_keep_files(self) -> bool:
+        """Return True if the target may store into files, of which nothing more is known."""
+        return False
+
     async def route(self) -> Route | str:
         """Return how to put a proxy before the target's servers, or why that cannot be done."""
         return plain_route(self.url)

@@ -53,6 +53,7 @@ async def conduct(stage: Stage) -> None:
                 alarm = await _poll(stage.alerts)
         finally:
             await fault.end(replica)
+    refused = sum("failed" in each for each in replica.events)
     await stage.fleet.end(replica)
     first = alarm["fired"][0] if alarm["fired"] else {"name": None, "after": None}
     stage.record.monitoring = Monitoring(
@@ -70,6 +71,7 @@ async def conduct(stage: Stage) -> None:
         took["slow"],
         took["idle"],
         took["idle_median"],
+        refused,
     )
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from stateward.audit.replicas.fleet import Failed, Replica
-from stateward.audit.targets.memory import Memory
+from stateward.audit.targets.memory import Memory, Stopwatch
 from stateward.audit.workloads.samples import contents, message
 from stateward.audit.workloads.workload import Stage
 
 ELSEWHERE = "elsewhere/"  # turns of a replica that is not disturbed
 HUNG = 20.0  # seconds after which a call counts as hanging
+UNASKED = "unasked"  # outcome of a call that never got a thread, so says nothing of the memory
+CallEntry = dict[str, Any]  # a call: when it began, what came of it, and how long it took
 
 
 async def settled(stage: Stage, replica: Replica, thread: str, kept: list[str]) -> None:
@@ -66,8 +67,27 @@ def without_elsewhere(tried: dict[str, Any]) -> dict[str, Any]:
 # --- in a replica -----------------------------------------------------------------------
 
 
-def call_report(tried: list[dict[str, Any]], accepted: list[str], hung: int) -> dict[str, Any]:
+async def limited(
+    *calls: Coroutine[Any, Any, CallEntry] | asyncio.Task[CallEntry],
+) -> list[CallEntry]:
+    """Return the entries of calls; one that hangs is given up, and its entry says so."""
+    tasks = [asyncio.ensure_future(call) for call in calls]
+    _, hanging = await asyncio.wait(tasks, timeout=HUNG)
+    for task in hanging:
+        task.cancel()
+    if hanging:
+        await asyncio.wait(hanging, timeout=1.0)
+    entries = [task.result() if task.done() else {} for task in tasks]
+    for task, entry in zip(tasks, entries, strict=True):
+        if task in hanging and entry.get("outcome") != UNASKED:
+            entry["outcome"] = "hung"
+    return entries
+
+
+def call_report(entries: Iterable[CallEntry], accepted: list[str]) -> dict[str, Any]:
     """Report the calls of a replica; `kept` are the spilled turns, which may come later."""
+    tried = [each for each in entries if each["outcome"] not in ("hung", UNASKED)]
+    hung = sum(each["outcome"] == "hung" for each in entries)
     spilled = [each["turn"] for each in tried if each["outcome"] == "kept"]
     plain = [{name: each[name] for name in each if name != "turn"} for each in tried]
     report = {"tried": plain, "accepted": accepted, "kept": spilled, "hung": hung}
@@ -112,14 +132,16 @@ async def changes_of(memory: Memory, tell: Any, user: str, names: list[str]) -> 
 @contextmanager
 def _recorded(memory: Memory, origin: float, **entry: Any) -> Iterator[dict[str, Any]]:
     """Record the call in this block: when it began, what came of it, and how long it took."""
-    start = time.monotonic()
-    entry["at"] = start - origin
+    watch = Stopwatch()
     try:
-        yield entry
+        with watch:
+            yield entry
+    except asyncio.CancelledError:
+        entry["outcome"] = UNASKED if watch.began is None else "hung"
     except Exception as error:
         typed = isinstance(error, memory.unavailable)
         entry |= {"outcome": "error", "error": type(error).__name__, "typed": typed}
-    entry["seconds"] = time.monotonic() - start
+    entry |= {"at": (watch.began or origin) - origin, "seconds": watch.seconds}
 
 
 async def read_user(memory: Memory, user: str, origin: float) -> dict[str, Any]:
@@ -164,10 +186,10 @@ async def append(
 async def recover(memory: Memory, tell: Any, thread: str) -> dict[str, Any]:
     """Return the number of messages of the first answer, and the seconds it took."""
     while True:
-        began = time.monotonic()
         try:
-            there = len(await memory.load(thread))
-            return {"messages": there, "seconds": time.monotonic() - began}
+            with Stopwatch() as watch:
+                there = len(await memory.load(thread))
+            return {"messages": there, "seconds": watch.seconds}
         except Exception as error:
             tell(not_yet=type(error).__name__)
             await asyncio.sleep(0.05)

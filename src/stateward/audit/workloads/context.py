@@ -7,7 +7,7 @@ from typing import Any
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import tool_turns
 from stateward.audit.workloads.samples import message
-from stateward.audit.workloads.trials import Trials, merged, message_difference, within, words
+from stateward.audit.workloads.trials import Trials, merged, message_difference, within
 from stateward.audit.workloads.workload import Stage, Workload
 
 TURNS = 6
@@ -110,7 +110,7 @@ async def _looked(
     try:
         context = list(await within(memory.call("context", thread, last)))
     except Exception as error:
-        trials.differ(NEWEST, case, "messages", words(error))
+        trials.differ(NEWEST, case, "messages", error)
         return
     names = [each.get("content") for each in context]
     if stored[0] == SYSTEM:

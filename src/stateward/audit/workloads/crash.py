@@ -13,6 +13,7 @@ from stateward.audit.workloads.calls import (
     HUNG,
     append,
     call_report,
+    limited,
     read,
     settled,
     stored_afterwards,
@@ -87,17 +88,12 @@ async def go_on(memory: Memory, tell: Any, thread: str, origin: float) -> dict[s
     """Append one turn after the other, and read now and then, until the call to stop."""
     tried: list[dict[str, Any]] = []
     accepted: list[str] = []
-    hung: list[str] = []
-    reading = asyncio.create_task(_read_on(memory, thread, tried, hung, origin))
+    reading = asyncio.create_task(_read_on(memory, thread, tried, origin))
     stored = number = 0
     while thread not in STOPPED:
         turn = append(memory, thread, f"turn/{number}", accepted, origin)
         number += 1
-        try:
-            entry = await asyncio.wait_for(turn, HUNG)
-        except TimeoutError:
-            hung.append("append")
-            continue
+        (entry,) = await limited(turn)
         tried.append(entry)
         if entry["outcome"] != "stored":
             await asyncio.sleep(EVERY)
@@ -106,19 +102,13 @@ async def go_on(memory: Memory, tell: Any, thread: str, origin: float) -> dict[s
         if stored % TOLD == 0:
             tell(stored=stored)
     await reading
-    return call_report(tried, accepted, len(hung))
+    return call_report(tried, accepted)
 
 
-async def _read_on(
-    memory: Memory, thread: str, tried: list[dict[str, Any]], hung: list[str], origin: float
-) -> None:
+async def _read_on(memory: Memory, thread: str, tried: list[dict[str, Any]], origin: float) -> None:
     while thread not in STOPPED:
         stored = sum(each["outcome"] == "stored" for each in tried)
-        looking = read(memory, thread, stored, origin)
-        try:
-            tried.append(await asyncio.wait_for(looking, HUNG))
-        except TimeoutError:
-            hung.append("read")
+        tried += await limited(read(memory, thread, stored, origin))
         await asyncio.sleep(EVERY)
 
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from typing import Any
 
+from stateward.audit.differences import FOREIGN, MISSING, OWN, SURPLUS, TOLD, difference
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload, until
@@ -65,12 +66,11 @@ async def _replacing(memory: Memory, trials: Trials, user: str) -> None:
             await within(memory.call("update_user", user, lambda _, value=value: value))
         stored, _ = await within(memory.get_user(user))
         case = f"{how} {value} in place of {before}"
-        trials.compare(
-            "a put replaces the document" if how == "put" else "an update can remove fields",
-            case,
-            value,
-            stored,
-        )
+        promise = "a put replaces the document" if how == "put" else "an update can remove fields"
+        both = _merged(before, value)
+        is_merged = difference(both, stored) is None and difference(both, before) is not None
+        kind = OWN if is_merged else None
+        trials.compare(promise, case, value, stored, kind=kind, earlier=[before])
         before = value
     received: list[Any] = []
 
@@ -80,11 +80,20 @@ async def _replacing(memory: Memory, trials: Trials, user: str) -> None:
 
     await within(memory.call("update_user", user, look))
     case = "what an update's function is given"
+    got = received[-1] if received else None
+    kind = OWN if difference({"j": False}, got) is not None else None
     trials.compare(
-        "an update gets the stored value", case, {"k": 0}, received[-1] if received else None
+        "an update gets the stored value", case, {"k": 0}, got, kind=kind, earlier=[{"j": False}]
     )
     stored, _ = await within(memory.get_user(user))
     trials.compare("an update gets the stored value", "what it leaves", {"k": 0, "l": 1}, stored)
+
+
+def _merged(before: Any, value: Any) -> Any:
+    """Return what a document would be if it was merged with the one before."""
+    if not isinstance(before, dict) or not isinstance(value, dict):
+        return value
+    return {**before, **{key: _merged(before.get(key), value[key]) for key in value}}
 
 
 async def _raising(memory: Memory, trials: Trials, user: str) -> None:
@@ -103,22 +112,28 @@ async def _raising(memory: Memory, trials: Trials, user: str) -> None:
             raised = words(error)
         case = "update with a function that raises"
         trials.hold(
-            "a failed update changes nothing", raised != "no error", case, "an error", raised
+            "a failed update changes nothing", raised != "no error", case, "an error", raised, TOLD
         )
         stored, _ = await within(memory.get_user(user))
         expected = {"count": 1, "list": [1]}
         trials.compare(
-            "a failed update changes nothing", f"{case}: what is stored", expected, stored
+            "a failed update changes nothing",
+            f"{case}: what is stored",
+            expected,
+            stored,
+            earlier=[{}],
         )
     await within(memory.call("update_user", user, lambda value: {**value, "count": 2}))
     stored, _ = await within(memory.get_user(user))
     case = "update after one that raised"
-    trials.compare("a failed update changes nothing", case, {"count": 2, "list": [1]}, stored)
+    promise, earlier = "a failed update changes nothing", [{"count": 1, "list": [1]}]
+    trials.compare(promise, case, {"count": 2, "list": [1]}, stored, earlier=earlier)
     stored["list"].append(3)
     stored["more"] = True
     again, _ = await within(memory.get_user(user))
     case = "get_user, change the result, get_user again"
-    trials.compare("callers get their own copy", case, {"count": 2, "list": [1]}, again)
+    expected = {"count": 2, "list": [1]}
+    trials.compare("callers get their own copy", case, expected, again, earlier=earlier)
 
 
 async def fill(memory: Memory, tell: Any, user: str, fields: int) -> None:
@@ -161,7 +176,8 @@ async def judge(
         count = stored.get("counts", {}).get(f"{who}", 0)
         updates = f"{least} updates of one field by replica {who}, beside {len(done) - 1} others"
         good = isinstance(count, int) and least <= count <= most
-        trials.hold(promise, good, f"{updates}, in {size}", f"{least}", f"{count}")
+        kind = MISSING if not isinstance(count, int) or count < least else SURPLUS
+        trials.hold(promise, good, f"{updates}, in {size}", f"{least}", f"{count}", kind)
         reads = f"read {size} while updates change two fields each"
         trials.hold("no partial updates", not each["halves"], reads, "both or none",
                     "".join(each["halves"][:1]))  # fmt: skip
@@ -170,7 +186,8 @@ async def judge(
     total = stored.get("all", 0)
     updates = f"{least} updates of one field by {len(done)} replicas, in {size}"
     good = isinstance(total, int) and least <= total <= most
-    trials.hold(promise, good, updates, f"{least}", f"{total}")
+    kind = MISSING if not isinstance(total, int) or total < least else SURPLUS
+    trials.hold(promise, good, updates, f"{least}", f"{total}", kind)
     left = sum(1 for n in range(fields) if stored.get(f"filling-{n}") == "x" * 300)
-    trials.compare(promise, f"the other fields of {size}", fields, left)
+    trials.compare(promise, f"the other fields of {size}", fields, left, kind=FOREIGN)
     return trials.plain()

@@ -6,6 +6,7 @@ import asyncio
 import signal
 from typing import Any
 
+from stateward.audit.differences import class_of_work
 from stateward.audit.replicas.fleet import PATIENCE, Failed, Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.trials import OnPurpose, Trials, merged, outcome, try_one
@@ -106,7 +107,8 @@ async def _recorded(look: _Looked, dying: Replica, other: Replica, work: str) ->
     answer = await other.attempt("effects:act", work=work, patience=look.patience)
     case = "a tool acts, its task is acknowledged, kill the process, ask for it elsewhere"
     outcome = [first["error"], answer["error"], len(_acts(work, dying, other))]
-    look.trials.compare(ONCE, case, [None, None, 1], outcome)
+    kind = class_of_work(first["error"] or answer["error"], outcome[2], 1)
+    look.trials.compare(ONCE, case, [None, None, 1], outcome, kind=kind)
 
 
 async def _paused(look: _Looked, paused: Replica, other: Replica, work: str) -> None:

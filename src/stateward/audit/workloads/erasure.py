@@ -9,8 +9,10 @@ import time
 from contextlib import suppress
 from typing import Any
 
+from stateward.audit.differences import MISSING, SURPLUS
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads import leftovers
 from stateward.audit.workloads.samples import message
 from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import ErasedPerson, Stage, Workload
@@ -55,9 +57,11 @@ async def conduct(stage: Stage) -> None:
     searched = [*gone, AWAY] if spilled else gone
     if traces:
         checks.append(await one.ask("erasure:search", erased=searched, patience=120.0, **how))
-    checks.append(await _search_files(stage, searched))
     checks.append(await other.ask("erasure:begin_anew", base=base, tail=gone[0]))
+    checks.append(await leftovers.conduct(stage, other))
     await stage.fleet.end(one, other, fresh)
+    await stage.fleet.rest()  # no replica's transaction may keep the server from rewriting files
+    checks.append(await _search_files(stage, searched))
     stage.erased = [ErasedPerson(f"{base}{tail}", threads(base, tail)) for tail in gone[1:]]
     stage.record.erasure = merged(*checks)
 
@@ -216,9 +220,11 @@ async def look(
         try:
             counts = await _there(memory, base, tail, users)
         except Exception as error:
-            trials.differ(promise, case, f"{expected}", words(error))
+            trials.differ(promise, case, f"{expected}", error)
             continue
-        trials.hold(promise, counts == expected, case, _words(expected), _words(counts))
+        less = any(one < other for one, other in zip(counts, expected, strict=True))
+        kind = MISSING if less else SURPLUS
+        trials.hold(promise, counts == expected, case, _words(expected), _words(counts), kind)
     return trials.plain()
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
+from stateward.audit.differences import FOREIGN, classify
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import odd_values
 from stateward.audit.workloads.odd_values import Odd
@@ -18,7 +21,6 @@ from stateward.audit.workloads.trials import (
     message_difference,
     shown,
     within,
-    words,
 )
 from stateward.audit.workloads.workload import Stage, Workload
 
@@ -72,6 +74,9 @@ class StoredSample(NamedTuple):
     value: dict[str, Any] | None
     extreme: bool
     updated: bool = False  # the user's state is written by an update
+
+
+EverySample = tuple[str, int, bool, bool]  # arguments of `samples`
 
 
 def samples(base: str, seed: int, users: bool, bare: bool) -> Iterator[StoredSample]:
@@ -150,10 +155,11 @@ async def write(
                 trials.refuse(sample.promise, sample.label, error)
                 await _nothing_is_left(memory, sample, trials)
             else:
-                trials.differ(sample.promise, f"store {sample.label}", "stored", words(error))
+                trials.differ(sample.promise, f"store {sample.label}", "stored", error)
             continue
         written.append(sample.number)
-        await _compare(memory, sample, trials, "the replica that wrote it")
+        every = (base, seed, users, bare)
+        await _compare(memory, sample, trials, "the replica that wrote it", every)
     return {"written": written, "trials": trials.plain()}
 
 
@@ -193,24 +199,55 @@ async def read(
     trials, numbers, left = Trials(), set(written), _Time()
     for sample in samples(base, seed, users, bare):
         if sample.number in numbers and left.for_one(sample):
-            await _compare(memory, sample, trials, by)
+            await _compare(memory, sample, trials, by, (base, seed, users, bare))
     return trials.plain()
 
 
-async def _compare(memory: Memory, sample: StoredSample, trials: Trials, by: str) -> None:
+async def _compare(
+    memory: Memory, sample: StoredSample, trials: Trials, by: str, every: EverySample
+) -> None:
     case = f"{sample.label}, read by {by}"
+    stored: Any
+    expected = sample.value if sample.messages is None else sample.messages
     try:
         if sample.messages is not None:
             stored = await within(memory.load(sample.id), _limit(sample))
             differs = message_difference(sample.messages, stored)
         else:
-            value, _ = await within(memory.get_user(sample.id))
-            differs = difference(sample.value, value)
+            stored, _ = await within(memory.get_user(sample.id))
+            differs = difference(sample.value, stored)
     except Exception as error:
-        trials.differ(sample.promise, case, "what was stored", words(error))
+        trials.differ(sample.promise, case, "what was stored", error)
         return
     if differs is None:
         trials.hold(sample.promise, True, case, "", "")
         return
-    where, expected, got = differs
-    trials.differ(sample.promise, f"{case}, at {where or 'the value'}", *shown(expected, got))
+    is_anothers = _is_anothers(sample, stored, _elsewhere(*every))
+    kind = FOREIGN if is_anothers else classify(expected, stored)
+    where, one, other = differs
+    trials.differ(sample.promise, f"{case}, at {where or 'the value'}", *shown(one, other), kind)
+
+
+def _is_anothers(sample: StoredSample, stored: Any, elsewhere: dict[str, int]) -> bool:
+    """Return True if a sample that is stored under another id came back."""
+    for each in stored if isinstance(stored, list) else [stored]:
+        number = elsewhere.get(_key(each), sample.number)
+        if number // 4 != sample.number // 4:
+            return True
+    return False
+
+
+@cache
+def _elsewhere(base: str, seed: int, users: bool, bare: bool) -> dict[str, int]:
+    """Return, by their text, the numbers of samples of which only one has that text."""
+    numbers: dict[str, set[int]] = {}
+    for sample in samples(base, seed, users, bare):
+        for each in sample.messages or [sample.value or {}]:
+            numbers.setdefault(_key(each), set()).add(sample.number)
+    return {key: min(some) for key, some in numbers.items() if len({n // 4 for n in some}) == 1}
+
+
+def _key(value: Any) -> str:
+    if isinstance(value, dict) and "role" in value:
+        value = {name: value.get(name) for name in (*NAMED, "value")}
+    return json.dumps(value, sort_keys=True, default=repr)

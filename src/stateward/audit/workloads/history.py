@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from stateward.audit.histogram import LogHistogram
 from stateward.audit.record import Length
-from stateward.audit.targets.memory import Memory
+from stateward.audit.targets.memory import Memory, Stopwatch
 from stateward.audit.workloads.load import LAST
 from stateward.audit.workloads.samples import turn
 from stateward.audit.workloads.workload import Stage, Workload
@@ -47,7 +46,7 @@ async def lengthen(
     await memory.load(thread, LAST)
     took = LogHistogram()
     for _ in range(LOOKS):
-        start = time.monotonic()
-        await memory.load(thread, LAST)
-        took.add(time.monotonic() - start)
+        with Stopwatch() as watch:
+            await memory.load(thread, LAST)
+        took.add(watch.seconds)
     return took.plain()

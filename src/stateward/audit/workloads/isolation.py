@@ -8,6 +8,7 @@ from typing import Any
 
 from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
+from stateward.audit.workloads import leftovers
 from stateward.audit.workloads.samples import contents, message
 from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload, until
@@ -32,6 +33,7 @@ async def conduct(stage: Stage) -> None:
     changed = stage.tenant()
     if changed is not None:
         checks.append(await _two_tenants(stage, replicas[0], changed, parts))
+    checks.append(await leftovers.conduct(stage, replicas[0]))
     await stage.fleet.end(*replicas)
     stage.record.isolation = merged(*checks)
 
@@ -86,7 +88,8 @@ async def _person(
                 trials.hold("a user's own state", own, case, "their own", f"{value}")
                 if own:
                     expected = {"owner": person, "number": number}
-                    trials.compare(WHOLE, case, expected, value)
+                    earlier = [{**expected, "number": each} for each in range(number)]
+                    trials.compare(WHOLE, case, expected, value, earlier=earlier)
                 others, _ = await within(memory.get_user(other))
                 owner = others.get("owner", other)
                 trials.compare("a user's own state", "get another's state", other, owner)
@@ -192,7 +195,7 @@ async def errors(memory: Memory, tell: Any, ids: list[str], users: bool) -> list
         try:
             await within(memory.append(user, [message("user", f"{number}")], f"{number}"))
         except Exception as error:
-            trials.differ("after an error", case, "stored", words(error))
+            trials.differ("after an error", case, "stored", error)
             continue
         await _loads(memory, trials, user, case, [f"{n}" for n in range(number + 1)])
         if users:
@@ -204,7 +207,8 @@ async def errors(memory: Memory, tell: Any, ids: list[str], users: bool) -> list
             with trials.expecting("after an error", case, "stored"):
                 await within(memory.put_user(user, {"number": number}))
                 value, _ = await within(memory.get_user(user))
-                trials.compare("after an error", case, {"number": number}, value)
+                earlier = [{"number": each} for each in range(number)]
+                trials.compare("after an error", case, {"number": number}, value, earlier=earlier)
     return trials.plain()
 
 

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from typing import Any
 
+from stateward.audit.differences import MISSING, SURPLUS, class_of_work
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import contents, message
 from stateward.audit.workloads.trials import Trials, merged, within
@@ -124,7 +125,8 @@ async def read(
         counted = _Counted("again")
         result = await within(memory.call("run_once", base, counted.run), 30.0)
         case = f"run a finished task again {after}"
-        trials.compare("tasks", case, ["kept", 0], [result, counted.ran])
+        kind = class_of_work(None, counted.ran, 0)
+        trials.compare("tasks", case, ["kept", 0], [result, counted.ran], kind=kind)
 
     async def workflow() -> None:
         steps = {name: _Counted(name) for name in ("first", "second")}
@@ -138,7 +140,9 @@ async def read(
             await within(memory.append(base, _turn(number), f"kept/{number}"))
         texts = Counter(contents(await within(memory.load(base))))
         counts = [texts[f"kept {number}"] for number in range(TURNS)]
-        trials.compare("keys", f"deliver turns again {after}", [1] * TURNS, counts)
+        kind = SURPLUS if max(counts) > 1 else MISSING
+        case = f"deliver turns again {after}: copies of each"
+        trials.compare("keys", case, [1] * TURNS, counts, kind=kind)
 
     looks = {"users": user, "tasks": task, "workflows": workflow, "keys": key}
     for name, look in {"conversations": conversation, **looks}.items():

@@ -9,7 +9,7 @@ from typing import Any
 
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import contents, message
-from stateward.audit.workloads.trials import Trials, merged, within, words
+from stateward.audit.workloads.trials import Trials, merged, within
 from stateward.audit.workloads.workload import Stage, Workload, until
 
 BETWEEN = 1100  # turns after which the first is delivered again
@@ -95,10 +95,7 @@ async def _append(memory: Memory, trials: Trials, thread: str, text: str, key: s
         await within(memory.append(thread, said(text), key))
     except Exception as error:
         trials.differ(
-            "redelivery raises no error",
-            f"append {text!r} with the key {key!r}",
-            "stored",
-            words(error),
+            "redelivery raises no error", f"append {text!r} with the key {key!r}", "stored", error
         )
     else:
         trials.hold("redelivery raises no error", True, "", "", "")
@@ -131,7 +128,7 @@ async def look_alike(memory: Memory, tell: Any, thread: str) -> list[dict[str, A
             if len(key) > 100:
                 trials.refuse("similar keys", f"a key of {len(key)} characters", error)
             else:
-                trials.differ("similar keys", f"key {key!r}", "stored", words(error))
+                trials.differ("similar keys", f"key {key!r}", "stored", error)
     try:
         await within(memory.append(thread, said("long one"), f"{long}a"))
         await within(memory.append(thread, said("long other"), f"{long}b"))

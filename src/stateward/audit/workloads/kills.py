@@ -8,6 +8,10 @@ from collections import Counter
 from contextlib import suppress
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
+
+from stateward.audit.differences import MISSING, REORDERED, SPLIT, SURPLUS, class_of_work, classify
 from stateward.audit.record import Check
 from stateward.audit.replicas.fleet import Failed, Replica
 from stateward.audit.targets.memory import Memory
@@ -21,6 +25,8 @@ PATIENCE = 30.0  # seconds for the first turns to be acknowledged
 REFUSALS = 50  # errors on end: it takes no turn any more
 RACED = ("acknowledged turns", "whole turns", "data stays readable", "redelivery after a kill")
 NO_KILL = "the same without a kill"
+ANYWAY = "one writer, without any kill"
+KILLED = ", then kill the process"
 
 
 async def conduct(stage: Stage) -> None:
@@ -36,7 +42,28 @@ async def conduct(stage: Stage) -> None:
             checks = await _series(stage, "alone", 1, kill=True)
             tried, lost = (sum(getattr(c, of) for c in raced) for of in ("tried", "differing"))
             checks.append(Check(NO_KILL, tried, lost))
+        if any(check.differing for check in checks):
+            checks = _not_blamed(checks, await _series(stage, "single", 1, kill=False))
     stage.record.kill_checks = checks
+
+
+def _not_blamed(checks: list[Check], without: list[Check]) -> list[Check]:
+    """Take away what one writer meets without any kill, too, and add that as a check of its own."""
+    innocent = {check.promise: check.kinds for check in without if check.differing}
+    blamed = []
+    for check in checks:
+        same = innocent.get(check.promise, {})
+        kinds = {kind: count for kind, count in check.kinds.items() if kind not in same}
+        examples = [each for each in check.examples if each.kind not in same]
+        blamed.append(replace(check, differing=sum(kinds.values()), kinds=kinds, examples=examples))
+    anyway = Trials()
+    for check in without:
+        if check.differing:
+            same = msgspec.to_builtins(replace(check, promise=ANYWAY))
+            for example in same["examples"]:
+                example["done"] = example["done"].replace(KILLED, "")
+            anyway.add(same)
+    return [*blamed, *merged(anyway)]
 
 
 async def _series(stage: Stage, what: str, writers: int, *, kill: bool) -> list[Check]:
@@ -252,7 +279,7 @@ async def _stored(memory: Memory, trials: Trials, thread: str) -> list[str] | No
                 return None
     except Exception as error:
         case = "kill a process while it writes, load the conversation"
-        trials.differ("data stays readable", case, "the conversation", words(error))
+        trials.differ("data stays readable", case, "the conversation", error)
         return None
     trials.hold("data stays readable", True, "", "", "")
     return [str(each.get("content")) for each in messages]
@@ -270,14 +297,14 @@ async def _conversation(
     if texts is None:
         return
     confirmed = set(acknowledged)
-    for name, good, present in _turns(texts, [*acknowledged, *unknown]):
+    for name, good, present, kind in _turns(texts, [*acknowledged, *unknown]):
         if name in confirmed:
-            case = f"append {len(turn(name))} messages, acknowledged, then kill the process"
-            trials.hold("acknowledged turns", good, case, "all of them, once", present)
+            case = f"append {len(turn(name))} messages, acknowledged{KILLED}"
+            trials.hold("acknowledged turns", good, case, "all of them, once", present, kind)
         else:
             case = f"kill a process while it appends {len(turn(name))} messages"
             good = good or present == NONE
-            trials.hold("whole turns", good, case, "all of them, or none", present)
+            trials.hold("whole turns", good, case, "all of them, or none", present, kind)
     if not keys:
         return
     for name in unknown:  # like a client that got no answer
@@ -285,18 +312,18 @@ async def _conversation(
             await within(memory.append(thread, turn(name), name))
         except Exception as error:
             case = "redeliver a turn that a killed process had started to append"
-            trials.differ("redelivery after a kill", case, "stored", words(error))
+            trials.differ("redelivery after a kill", case, "stored", error)
     texts = await _stored(memory, trials, thread)
-    for _, good, present in _turns(texts or [], unknown):
+    for _, good, present, kind in _turns(texts or [], unknown):
         case = "kill a process while it appends a turn, redeliver the turn with the same key"
-        trials.hold("redelivery after a kill", good, case, "all of it, once", present)
+        trials.hold("redelivery after a kill", good, case, "all of it, once", present, kind)
 
 
 NONE = "none of them"
 
 
-def _turns(texts: list[str], names: list[str]) -> list[tuple[str, bool, str]]:
-    """Return for each turn its name, whether it is stored correctly, and what is stored of it."""
+def _turns(texts: list[str], names: list[str]) -> list[tuple[str, bool, str, str]]:
+    """Return of each turn its name, whether it is right, what is stored, and how that differs."""
     places: dict[str, list[int]] = {}
     for place, content in enumerate(texts):
         places.setdefault(content.partition(" ")[0], []).append(place)
@@ -308,7 +335,10 @@ def _turns(texts: list[str], names: list[str]) -> list[tuple[str, bool, str]]:
         good = got == whole and at == list(range(at[0], at[0] + len(at)))
         counts = Counter(got)
         short = f"{len(counts)} of {len(whole)} messages, {len(got)} in all"
-        states.append((name, good, NONE if not got else short))
+        kind = SPLIT if got == whole else classify(whole, got)
+        if kind == REORDERED:
+            short += f", in the order {[each.partition(' ')[2] for each in got]}"
+        states.append((name, good, NONE if not got else short, kind))
     return states
 
 
@@ -327,7 +357,7 @@ async def _documents(
         total, _ = await within(memory.get_user(counted))
     except Exception as error:
         case = "kill a process while it writes a user's state, read the state"
-        trials.differ("data stays readable", case, "the state", words(error))
+        trials.differ("data stays readable", case, "the state", error)
         return
     if wrote:
         case = f"put {{'round': {number}, 'number': {wrote}}}, acknowledged, then kill the process"
@@ -338,7 +368,8 @@ async def _documents(
     count = total.get("count", 0)
     good = isinstance(count, int) and least <= count <= most
     case = f"add one {least} times, acknowledged, in processes that are killed"
-    trials.hold(promise, good, case, f"{least} to {most}", f"{count}")
+    kind = MISSING if not isinstance(count, int) or count < least else SURPLUS
+    trials.hold(promise, good, case, f"{least} to {most}", f"{count}", kind)
 
 
 async def _tasks(memory: Memory, trials: Trials, task: str, done: int) -> None:
@@ -353,7 +384,7 @@ async def _tasks(memory: Memory, trials: Trials, task: str, done: int) -> None:
         try:
             result = await within(memory.call("run_once", f"{task}-{number}", function), 30.0)
         except Exception as error:
-            trials.differ("completed tasks", case, "its result", words(error))
+            trials.differ("completed tasks", case, "its result", error)
             continue
-        expected = [f"{number}", 0]
-        trials.compare("completed tasks", case, expected, [result, len(ran)])
+        expected, kind = [f"{number}", 0], class_of_work(None, len(ran), 0)
+        trials.compare("completed tasks", case, expected, [result, len(ran)], kind=kind)

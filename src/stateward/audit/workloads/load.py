@@ -16,7 +16,7 @@ from typing import Any
 from stateward.audit.histogram import Heartbeat, LogHistogram
 from stateward.audit.record import Level
 from stateward.audit.replicas.fleet import Replica
-from stateward.audit.targets.memory import Memory
+from stateward.audit.targets.memory import Memory, Stopwatch
 from stateward.audit.workloads.samples import turn
 from stateward.audit.workloads.workload import Stage, Workload
 from stateward.pages.words import plural
@@ -234,19 +234,24 @@ async def _call(
     at: float,
     name: tuple[int, int],
 ) -> None:
-    tenth = int(at * 10)
+    tenth, asked, watch = int(at * 10), time.monotonic(), Stopwatch()
     meter.intended[tenth] += 1
     try:
-        if lookup:
-            await memory.load(thread, LAST)
-        else:
-            key = f"{name[0]}/{name[1]}"
-            await memory.append(thread, turn(key), key)
+        with watch:
+            if lookup:
+                await memory.load(thread, LAST)
+            else:
+                key = f"{name[0]}/{name[1]}"
+                await memory.append(thread, turn(key), key)
     except (Exception, asyncio.CancelledError) as error:
         hung = isinstance(error, asyncio.CancelledError)
+        if hung and watch.began is None:  # it never got a thread, so it was never asked
+            meter.intended[tenth] -= 1
+            return
         meter.errors["TimeoutError" if hung else type(error).__name__] += 1
         meter.failed[tenth] += 1
         lookup = False  # the time of a failure is not a lookup's
+    at += (watch.began or asked) - asked  # the wait for a thread
     case = time.monotonic() - begin
     meter.finished = max(meter.finished, case)
     if lookup:

@@ -6,6 +6,7 @@ import asyncio
 import random
 from typing import Any
 
+from stateward.audit.differences import MISSING, REORDERED, classify
 from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads import tool_turns
@@ -84,12 +85,13 @@ async def whole(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]]:
     try:
         stored = await within(memory.load(thread), 60.0)
     except Exception as error:
-        trials.differ(WHOLE, case, "the conversation", words(error))
+        trials.differ(WHOLE, case, "the conversation", error)
         return trials.plain()
     refused = tool_turns.refusal(stored)
     if not refused and stored and stored[-1].get("role") != "assistant":
         refused = f"it ends with {str(stored[-1].get('content'))[:60]!r}"
-    trials.hold(WHOLE, not refused, case, "every call with its results", refused)
+    kind = REORDERED if tool_turns.is_complete(stored) else MISSING
+    trials.hold(WHOLE, not refused, case, "every call with its results", refused, kind)
     return trials.plain()
 
 
@@ -111,7 +113,7 @@ async def go_on(memory: Memory, tell: Any, added: str, left: str) -> list[dict[s
         stored = await within(memory.load(added))
         differs = message_difference(begun, stored)
         trials.hold(KNOWN, differs is None, f"{killed}; load in another replica",
-                    "the call at the end", str(differs))  # fmt: skip
+                    "the call at the end", str(differs), classify(begun, stored))  # fmt: skip
         messages = [tool_turns.result("second.0"), answer]
         await within(memory.append(added, messages, "second result"))
         for last in (LAST, None):
@@ -119,7 +121,7 @@ async def go_on(memory: Memory, tell: Any, added: str, left: str) -> list[dict[s
             case = f"{killed}; append its result in another replica, load(last={last})"
             differs = message_difference([*begun, *messages], stored)
             trials.hold(LATER, differs is None, case, "the call, and then its result",
-                        str(differs))  # fmt: skip
+                        str(differs), classify([*begun, *messages], stored))  # fmt: skip
         again = message("user", "third question")
         await within(memory.append(left, [again], "third question"))
         _windowed(trials, f"{killed}; the user speaks again, load(last={LAST})", [*begun, again],
@@ -139,7 +141,7 @@ async def windows(memory: Memory, tell: Any, thread: str) -> list[dict[str, Any]
         try:
             window = await within(memory.load(thread, last))
         except Exception as error:
-            trials.differ(OWN, f"load(last={last})", "messages", words(error))
+            trials.differ(OWN, f"load(last={last})", "messages", error)
             continue
         case = f"{WINDOWED} turns with tool calls ({len(stored)} messages), load(last={last})"
         _windowed(trials, case, stored, window, last)
@@ -150,10 +152,12 @@ def _windowed(trials: Trials, case: str, stored: list[Any], window: list[Any], l
     """Check a window; the plain last messages may need repair, any other window must not."""
     refused = tool_turns.refusal(window)
     plain = message_difference(stored[-last:], window) is None
-    trials.hold(TAKEN, not refused, case, "messages that model APIs accept", refused)
+    kind = REORDERED if window and tool_turns.is_complete(window) else MISSING
+    trials.hold(TAKEN, not refused, case, "messages that model APIs accept", refused, kind)
     if not plain:
         empty = "" if window else "it is empty"
+        kind = classify(stored[-last:], window, stored=stored)
         trials.hold(OWN, not refused and not empty, case, "messages that model APIs accept",
-                    refused or empty)  # fmt: skip
+                    refused or empty, kind)  # fmt: skip
     else:
         trials.hold(OWN, True, "", "", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
@@ -21,6 +21,7 @@ from stateward.audit.workloads.calls import (
     call_report,
     change_user,
     in_turn,
+    limited,
     read,
     read_user,
     settled,
@@ -34,6 +35,7 @@ from stateward.audit.workloads.workload import Disturbance, Stage, Workload
 KNOWN = 5  # turns that are there before
 AFTER = 3  # turns of the same replica afterwards
 USERS = 3  # every third try is also one of users' state
+AT_ONCE = 8  # calls: as many as any memory has connections or threads for
 PROMISES = 5  # turns that a replica has accepted when it is killed while the store is away
 PROMISING = 4.0  # seconds for that, at most
 BETWEEN = 1.0  # seconds between two, as they are shown
@@ -77,7 +79,7 @@ async def conduct(stage: Stage) -> None:
             begun = met[-1].end + BETWEEN
     if met:
         stage.record.outages = met
-    elif disturbances.why_none:
+    if disturbances.why_none:
         stage.record.notes["outage"] = disturbances.why_none
 
 
@@ -296,27 +298,25 @@ async def disturb(
     accepted: list[str] = []
     changed: list[str] = []
     end = time.monotonic() + seconds
-    calls: set[asyncio.Task[dict[str, Any]]] = set()
+    calls: list[asyncio.Task[dict[str, Any]]] = []
     number = 0
 
-    def ask(call: Coroutine[Any, Any, dict[str, Any]]) -> None:
-        calls.add(asyncio.create_task(call))
-
     while time.monotonic() < end:
-        ask(read(memory, thread, known, origin))
-        ask(append(memory, thread, f"during/{number}", accepted, origin))
+        asking = [read(memory, thread, known, origin)]
+        asking.append(append(memory, thread, f"during/{number}", accepted, origin))
         if users and number % USERS == 0:
-            ask(read_user(memory, thread, origin))
+            asking.append(read_user(memory, thread, origin))
             name = f"{('put', 'update')[number // USERS % 2]}/{number}"
-            ask(change_user(memory, thread, name, changed, origin))
+            asking.append(change_user(memory, thread, name, changed, origin))
+        calls += [asyncio.create_task(call) for call in asking]
         number += 1
         await asyncio.sleep(every)
+        under_way = [call for call in calls if not call.done()]
+        if len(under_way) >= AT_ONCE:
+            left = max(0.0, end - time.monotonic())
+            await asyncio.wait(under_way, timeout=left, return_when=asyncio.FIRST_COMPLETED)
     tell(asked=number)
-    done, hanging = await asyncio.wait(calls, timeout=HUNG)
-    for call in hanging:
-        call.cancel()
-    report = call_report([call.result() for call in done], accepted, len(hanging))
-    return {**report, "changed": changed}
+    return {**call_report(await limited(*calls), accepted), "changed": changed}
 
 
 async def promise(memory: Memory, tell: Any, thread: str, origin: float, users: bool) -> None:

@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from stateward.audit.record import CostBySize
-from stateward.audit.targets.memory import Memory
+from stateward.audit.targets.memory import Memory, Stopwatch
 from stateward.audit.workloads.load import LAST
 from stateward.audit.workloads.samples import message
 from stateward.audit.workloads.trials import within
@@ -87,12 +87,12 @@ async def by_length(
 async def _measured(
     memory: Memory, took: dict[str, list[list[float]]], place: int, thread: str, name: str
 ) -> None:
-    start = time.perf_counter()
-    await memory.load(thread, LAST)
-    between = time.perf_counter()
-    await memory.append(thread, _messages(name, 1), name)
-    took["load"][place].append((between - start) * 1000)
-    took["append"][place].append((time.perf_counter() - between) * 1000)
+    with Stopwatch() as load:
+        await memory.load(thread, LAST)
+    with Stopwatch() as append:
+        await memory.append(thread, _messages(name, 1), name)
+    took["load"][place].append(load.seconds * 1000)
+    took["append"][place].append(append.seconds * 1000)
 
 
 async def by_store(
@@ -113,9 +113,9 @@ async def by_store(
         for number in range(LOOKS):
             await _measured(memory, took, step, few, f"step {step}/{number}")
             if users:
-                start = time.perf_counter()
-                await memory.get_user(few)
-                took["get_user"][step].append((time.perf_counter() - start) * 1000)
+                with Stopwatch() as watch:
+                    await memory.get_user(few)
+                took["get_user"][step].append(watch.seconds * 1000)
         sizes.append(made)
         goal, end = (step + 1) * filling, time.monotonic() + FILLING / fillings
         while step < fillings and made < goal and time.monotonic() < end:

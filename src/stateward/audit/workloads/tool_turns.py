@@ -53,3 +53,10 @@ def refusal(messages: list[Message]) -> str:
             return f"the call {open_calls[0]!r} has no result before {each.get('content')!r}"
         open_calls = [str(made.get("id")) for made in each.get("tool_calls") or ()]
     return ""
+
+
+def is_complete(messages: list[Message]) -> bool:
+    """Return True if every result has its call, and every call its result, in whatever order."""
+    made = [str(one.get("id")) for each in messages for one in each.get("tool_calls") or ()]
+    answered = [str(each["tool_call_id"]) for each in messages if "tool_call_id" in each]
+    return sorted(made) == sorted(answered)

@@ -9,9 +9,12 @@ from typing import Any
 
 import msgspec
 
+from stateward.audit.differences import OWN, Hung, class_of_error, classify
+from stateward.audit.differences import difference as difference
+from stateward.audit.differences import message_difference as message_difference
 from stateward.audit.record import Check
 
-KEPT = 3  # examples of what differs
+KEPT = 2  # examples of each class of difference
 SHOWN = 60  # characters of a text on each side of where it differs
 LIMIT = 15.0  # seconds that a call of a trial may take
 
@@ -28,18 +31,40 @@ class Trials:
 
     def _of(self, promise: str) -> dict[str, Any]:
         empty: dict[str, Any] = {"promise": promise, "tried": 0, "differing": 0}
-        return self._checks.setdefault(promise, empty | {"examples": [], "refused": []})
+        return self._checks.setdefault(
+            promise, empty | {"examples": [], "refused": [], "kinds": {}}
+        )
 
     def add(self, check: dict[str, Any]) -> None:
         """Add what another replica tried of a promise."""
         own = self._of(check["promise"])
         own["tried"] += check["tried"]
         own["differing"] += check["differing"]
-        own["examples"] = (own["examples"] + check["examples"])[:KEPT]
+        for kind, count in check["kinds"].items():
+            own["kinds"][kind] = own["kinds"].get(kind, 0) + count
+        for example in check["examples"]:
+            self._show(own, example)
         own["refused"] = list(dict.fromkeys(own["refused"] + check["refused"]))
 
-    def compare(self, promise: str, case: str, expected: Any, found: Any) -> bool:
-        """Return True if both are the same; if not, store the first value that differs."""
+    def _show(self, check: dict[str, Any], example: dict[str, str]) -> None:
+        alike = [each for each in check["examples"] if each["kind"] == example["kind"]]
+        if len(alike) < KEPT:
+            check["examples"].append(example)
+
+    def compare(
+        self,
+        promise: str,
+        case: str,
+        expected: Any,
+        found: Any,
+        *,
+        kind: str | None = None,
+        earlier: Iterable[Any] = (),
+    ) -> bool:
+        """Return True if both are the same; if not, store the first value that differs.
+
+        Its class is `kind`, or follows from both values, and from those that were there earlier.
+        """
         differs = difference(expected, found)
         if differs is None:
             self._of(promise)["tried"] += 1
@@ -47,23 +72,32 @@ class Trials:
         where, one, other = differs
         if where:
             case += f": {where}" if where.startswith("the ") else f" at {where}"
-        self.differ(promise, case, *shown(one, other))
+        if kind is None:
+            kind = classify(expected, found, earlier=earlier)
+        self.differ(promise, case, *shown(one, other), kind)
         return False
 
-    def differ(self, promise: str, case: str, expected: str, found: str) -> None:
+    def differ(
+        self, promise: str, case: str, expected: str, found: str | BaseException, kind: str = OWN
+    ) -> None:
+        """Count a broken promise; `kind` is the class of difference, an error is its own."""
+        if isinstance(found, BaseException):
+            return self.differ(promise, case, expected, words(found), class_of_error(found))
         check = self._of(promise)
         check["tried"] += 1
         check["differing"] += 1
-        if len(check["examples"]) < KEPT:
-            example = {"done": case[:600], "expected": expected[:400], "found": found[:400]}
-            check["examples"].append(example)
+        check["kinds"][kind] = check["kinds"].get(kind, 0) + 1
+        example = {"done": case[:600], "expected": expected[:400], "found": found[:400]}
+        self._show(check, example | {"kind": kind})
 
-    def hold(self, promise: str, good: bool, case: str, expected: str, found: str) -> bool:
+    def hold(
+        self, promise: str, good: bool, case: str, expected: str, found: str, kind: str = OWN
+    ) -> bool:
         """Count a trial whose expectation and result are given in words."""
         if good:
             self._of(promise)["tried"] += 1
         else:
-            self.differ(promise, case, expected, found)
+            self.differ(promise, case, expected, found, kind)
         return good
 
     @contextmanager
@@ -72,7 +106,7 @@ class Trials:
         try:
             yield
         except Exception as error:
-            self.differ(promise, case, expected, words(error))
+            self.differ(promise, case, expected, error)
 
     def refuse(self, promise: str, what: str, error: BaseException | str) -> None:
         """Note a refusal, which is honest: the memory has not changed anything in silence."""
@@ -95,7 +129,14 @@ def merged(*answers: Iterable[dict[str, Any]] | Trials) -> list[Check]:
 
 async def within(call: Awaitable[Any], seconds: float = LIMIT) -> Any:
     """Await a call; one that hangs is an error like any other."""
-    return await asyncio.wait_for(call, seconds)
+    task = asyncio.ensure_future(call)
+    try:
+        await asyncio.wait([task], timeout=seconds)
+        if not task.done():
+            raise Hung(f"no answer within {seconds:g} s")
+        return task.result()
+    finally:
+        task.cancel()
 
 
 async def outcome(call: Awaitable[Any]) -> dict[str, Any]:
@@ -114,47 +155,6 @@ async def try_one(trials: Trials, promise: str, what: str, trying: Awaitable[Non
 
 def words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"[:200]
-
-
-def difference(expected: Any, actual: Any, at: str = "") -> tuple[str, Any, Any] | None:
-    """Return where two values first differ, and both values there; None if they are equal.
-
-    Types count, but for the two kinds of numbers: JSON has only one.
-    """
-    if isinstance(expected, dict) and isinstance(actual, dict):
-        for key in expected:
-            if key not in actual:
-                return f"{at}[{key!r}]", expected[key], MISSING
-            inner = difference(expected[key], actual[key], f"{at}[{key!r}]")
-            if inner is not None:
-                return inner
-        more = [key for key in actual if key not in expected]
-        return (f"{at}[{more[0]!r}]", MISSING, actual[more[0]]) if more else None
-    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
-        for number, (one, other) in enumerate(zip(expected, actual, strict=False)):
-            inner = difference(one, other, f"{at}[{number}]")
-            if inner is not None:
-                return inner
-        if len(expected) != len(actual):
-            of = f" of {at}" if at else ""
-            return f"the number of items{of}", len(expected), len(actual)
-        return None
-    if _number(expected) and _number(actual):
-        return None if expected == actual else (at, expected, actual)
-    same = type(expected) is type(actual) and expected == actual
-    return None if same else (at, expected, actual)
-
-
-class _Missing:
-    def __repr__(self) -> str:
-        return "nothing"
-
-
-MISSING = _Missing()
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def shown(expected: Any, actual: Any) -> tuple[str, str]:
@@ -178,17 +178,3 @@ def _around(text: str, first: int) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 200 else f"{text[:150]}… ({len(text):,} characters)"
-
-
-def message_difference(expected: list[Any], actual: list[Any]) -> tuple[str, Any, Any] | None:
-    """Compare messages; a memory may add its own fields, like a time or an id."""
-    for number, (one, other) in enumerate(zip(expected, actual, strict=False)):
-        shared = other
-        if isinstance(one, dict) and isinstance(other, dict):
-            shared = {key: other[key] for key in one if key in other}
-        inner = difference(one, shared, f"message {number + 1}")
-        if inner is not None:
-            return inner
-    if len(expected) != len(actual):
-        return "the number of messages", len(expected), len(actual)
-    return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from stateward.audit.differences import ALTERED, ERROR, OWN, TOLD
 from stateward.audit.targets.memory import Memory, VersionConflict
 from stateward.audit.workloads.trials import Trials, merged, within, words
 from stateward.audit.workloads.workload import Stage, Workload, until
@@ -42,15 +43,24 @@ async def _between(stage: Stage) -> list[dict[str, Any]]:
             "version_conflicts:put", user=user, value={"by": "late"}, expect=version
         )
         case = f"read a version, let another replica {how}, put with the version that was read"
-        trials.compare("another replica's change is detected", case, "conflict", outcome)
         value, _ = await other.call("get_user", user)
+        promise, kind = "another replica's change is detected", _class(outcome, value, "by", "late")
+        trials.compare(promise, case, "conflict", outcome, kind=kind)
+        own = OWN if value.get("by") == "late" else None
         case = f"{case}: what is stored"
-        trials.compare("another replica's change is detected", case, {"by": "other"}, value)
+        trials.compare(promise, case, {"by": "other"}, value, kind=own)
     await stage.fleet.end(one, other)
     return trials.plain()
 
 
 WORKLOAD = Workload("version-conflicts", "versions", "writing with wrong versions", conduct)
+
+
+def _class(outcome: str, value: Any, name: str, written: Any) -> str:
+    """Return the class of a put that should be refused: it is stored, or only said to be."""
+    if outcome != "stored":
+        return ERROR
+    return OWN if value.get(name) == written else TOLD
 
 
 # --- in a replica -----------------------------------------------------------------------
@@ -88,7 +98,7 @@ async def edges(memory: Memory, tell: Any, users: list[str]) -> list[dict[str, A
         versions = await _counted(memory, trials, user, more)
         if versions is not None:
             await _refused(memory, trials, user, more, versions)
-            await _current(memory, trials, user, more, versions[-1])
+            await _current(memory, trials, user, more)
     return trials.plain()
 
 
@@ -100,10 +110,19 @@ async def _unwritten(memory: Memory, trials: Trials, user: str, future: bool) ->
     if future:
         outcome = await put(memory, None, user, {"n": -1}, version + 1)
         case = f"put with expect={version + 1} where nothing is stored, at {version}"
-        trials.compare("future version refused", case, "conflict", outcome)
+        value, version = await within(memory.get_user(user))
+        kind = _class(outcome, value, "n", -1)
+        trials.compare("future version refused", case, "conflict", outcome, kind=kind)
+        if not isinstance(version, int):
+            return
     outcome = await put(memory, None, user, {"n": 0}, version)
     case = f"put with expect={version}, the version before anything is stored"
-    trials.compare(CURRENT, case, "stored", outcome)
+    _accepted(trials, case, outcome)
+
+
+def _accepted(trials: Trials, case: str, outcome: str) -> None:
+    kind = OWN if outcome == "conflict" else ERROR
+    trials.compare(CURRENT, case, "stored", outcome, kind=kind)
 
 
 async def _counted(
@@ -142,7 +161,11 @@ async def _refused(
     ):
         outcome = await put(memory, None, user, {"n": "wrong", **more}, expect)
         case = f"put with expect={expect} at version {third}"
-        trials.compare(promise, case, "conflict", outcome)
+        value, now = await within(memory.get_user(user))
+        kind = _class(outcome, value, "n", "wrong")
+        trials.compare(promise, case, "conflict", outcome, kind=kind)
+        if outcome == "stored" or now != third:
+            return  # the version is another one now, so what follows would prove nothing
     await _reported(memory, trials, user, second, third)
     value, after = await within(memory.get_user(user))
     case, expected = "what is stored after puts that were refused", [{"n": 3, **more}, third]
@@ -158,18 +181,21 @@ async def _reported(memory: Memory, trials: Trials, user: str, expect: int, curr
             case = f"the versions in the conflict error for expect={expect} at version {current}"
             trials.compare(REPORTED, case, [expect, current], [error.expected, error.current])
     except Exception as error:
-        trials.differ(REPORTED, f"put with expect={expect}", "a conflict", words(error))
+        trials.differ(REPORTED, f"put with expect={expect}", "a conflict", error)
 
 
-async def _current(
-    memory: Memory, trials: Trials, user: str, more: dict[str, Any], version: int
-) -> None:
+async def _current(memory: Memory, trials: Trials, user: str, more: dict[str, Any]) -> None:
     """Put with the current version."""
+    before, version = await within(memory.get_user(user))
+    if not isinstance(version, int):
+        return
     outcome = await put(memory, None, user, {"n": 4, **more}, version)
     case = f"put with expect={version} at version {version}"
-    trials.compare(CURRENT, case, "stored", outcome)
+    _accepted(trials, case, outcome)
+    if outcome != "stored":
+        return
     value, after = await within(memory.get_user(user))
-    trials.compare(CURRENT, f"{case}: what is stored", {"n": 4, **more}, value)
+    trials.compare(CURRENT, f"{case}: what is stored", {"n": 4, **more}, value, earlier=[before])
     good = isinstance(after, int) and after > version
     trials.hold(PUT, good, case, f"more than {version}", f"{after}")
 
@@ -222,6 +248,5 @@ async def judge_race(
             value, _ = await within(memory.get_user(user))
             good = value.get("by") in winners
             trials.hold("one of several concurrent puts wins", good, f"{case}: what is stored",
-                        f"{winners}",
-                        f"{value}")  # fmt: skip
+                        f"{winners}", f"{value}", ALTERED)  # fmt: skip
     return trials.plain()

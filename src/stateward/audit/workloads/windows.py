@@ -5,17 +5,11 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from stateward.audit.differences import classify
 from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.samples import contents, message, turn
-from stateward.audit.workloads.trials import (
-    Trials,
-    merged,
-    message_difference,
-    shown,
-    within,
-    words,
-)
+from stateward.audit.workloads.trials import Trials, merged, message_difference, shown, within
 from stateward.audit.workloads.workload import Stage, Workload
 
 SHORT = 12  # messages
@@ -151,9 +145,9 @@ async def looks(
         # A window may be of whole turns: of those of two messages it may have one less.
         least = min(last, total) - (parts - 1)
         if parts > 1 and least <= len(window) <= min(last, total):
-            _compare(trials, promise, case, whole[total - len(window) :], window)
+            _compare(trials, promise, case, whole[total - len(window) :], window, whole)
         else:
-            _compare(trials, promise, case, whole[-last:], window)
+            _compare(trials, promise, case, whole[-last:], window, whole)
     return trials.plain()
 
 
@@ -179,7 +173,7 @@ async def several_roles(memory: Memory, tell: Any, thread: str) -> list[dict[str
         permitted = _permitted(whole, last)
         if all(message_difference(each, window) is not None for each in permitted):
             case = f"load(last={last}) of {[each['content'] for each in whole]}"
-            _compare(trials, promise, case, permitted[0], window)
+            _compare(trials, promise, case, permitted[0], window, whole)
         else:
             trials.hold(promise, True, "", "", "")
     return trials.plain()
@@ -191,20 +185,29 @@ async def _loaded(
     try:
         return list(await within(memory.load(thread, last)))
     except Exception as error:
-        trials.differ(promise, f"load(last={last})", "messages", words(error))
+        trials.differ(promise, f"load(last={last})", "messages", error)
         return None
 
 
 def _compare(
-    trials: Trials, promise: str, case: str, expected: list[Any], window: list[Any]
+    trials: Trials,
+    promise: str,
+    case: str,
+    expected: list[Any],
+    window: list[Any],
+    stored: list[Any] | None = None,
 ) -> None:
+    """Compare a window by its messages, to which a memory may add fields."""
     differs = message_difference(expected, window)
     if differs is None:
         trials.hold(promise, True, case, "", "")
         return
     got = [each.get("content") if isinstance(each, dict) else each for each in window]
     meant = [each["content"] for each in expected]
-    trials.differ(promise, case, _few(meant), _few(got) if meant != got else shown(*differs[1:])[1])
+    actual = _few(got) if meant != got else shown(*differs[1:])[1]
+    trials.differ(
+        promise, case, _few(meant), actual, classify(expected, window, stored=stored or ())
+    )
 
 
 def _few(names: list[Any]) -> str:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from typing import Any, NamedTuple
 
+from stateward.audit.differences import AGAIN, ERROR, MISSING, NEVER, OWN, TOLD, class_of_work
 from stateward.audit.replicas.fleet import Replica
 from stateward.audit.targets.memory import Memory
 from stateward.audit.workloads.trials import OnPurpose, Trials, merged, outcome, try_one
@@ -93,7 +94,8 @@ async def _again(replicas: list[Replica], id: str, trials: Trials) -> bool:
     first = await one.attempt(DRIVE, id=id, patience=60.0, seconds=0.01)
     case = "drive a workflow"
     order = first["error"] or str(_begun(id, one))
-    trials.hold("steps run in order", order == str(STEPS), case, str(STEPS), order)
+    kind = class_of_work(first["error"], 0, 0) if first["error"] else OWN
+    trials.hold("steps run in order", order == str(STEPS), case, str(STEPS), order, kind)
     course = [f"{what} {step}" for step in STEPS for what in ("began", "ended")]
     trials.compare("steps run in order", f"{case}: each step ends before the next begins", course,
                    _course(id, one))  # fmt: skip
@@ -136,10 +138,10 @@ async def _two_drivers(stage: Stage, replicas: list[Replica], trials: Trials) ->
         case = f"{len(replicas)} replicas drive one workflow concurrently"
         begun = _begun(id, *replicas)
         again = {step: count for step, count in Counter(begun).items() if count > 1}
-        trials.hold("concurrent drivers", not again, case, "each step once", f"{begun}")
+        trials.hold("concurrent drivers", not again, case, "each step once", f"{begun}", AGAIN)
         completed = [each for each in answers if not each["error"]]
         trials.hold("concurrent drivers", bool(completed), case, "one of them finishes it",
-                    f"{[each['error'] for each in answers]}")  # fmt: skip
+                    f"{answers[0]['error']}", ERROR)  # fmt: skip
         if completed and not again:
             trials.compare("concurrent drivers", f"{case}: in order", STEPS, begun)
 
@@ -154,9 +156,9 @@ async def _long_step(replicas: list[Replica], id: str, trials: Trials, seconds: 
     begun = _begun(id, *replicas)
     case = f"a step takes {seconds:g} s while two other replicas drive the workflow"
     again = {step: count for step, count in Counter(begun).items() if count > 1}
-    trials.hold("long step", not again, case, "each step once", f"{begun}")
+    trials.hold("long step", not again, case, "each step once", f"{begun}", AGAIN)
     trials.hold("long step", any(not each["error"] for each in answers), case,
-                "one of them finishes it", f"{[each['error'] for each in answers]}")  # fmt: skip
+                "one of them finishes it", f"{answers[0]['error']}", ERROR)  # fmt: skip
 
 
 async def _failing(one: Replica, other: Replica, id: str, after: _After) -> None:
@@ -164,7 +166,7 @@ async def _failing(one: Replica, other: Replica, id: str, after: _After) -> None
     answer = await one.attempt(DRIVE, id=id, patience=after.patience, fail="ship")
     case = "drive a workflow whose third step raises"
     trials.hold("failed step not recorded as done", answer["error"] is not None, case, "an error",
-                f"no error; steps {_begun(id, one)}")  # fmt: skip
+                f"no error; steps {_begun(id, one)}", TOLD)  # fmt: skip
     before = _begun(id, one)
     trials.compare("failed step not recorded as done", f"{case}: steps", STEPS[:3], before)
     again = await other.attempt(DRIVE, id=id, patience=after.patience)
@@ -173,7 +175,8 @@ async def _failing(one: Replica, other: Replica, id: str, after: _After) -> None
     good = ran == (STEPS[2:] if not again["error"] else ran[:0]) or ran == STEPS[2:]
     trials.hold("failed step not recorded as done", good, f"{case}, and again",
                 f"an error, or {STEPS[2:]}",
-                again["error"] or f"it ran {ran}")  # fmt: skip
+                f"it ran {ran}, {again['error'] or 'and ended'}",
+                AGAIN if set(ran) & set(STEPS[:2]) else NEVER)  # fmt: skip
 
 
 async def _killed(
@@ -203,9 +206,11 @@ async def _finished(
     promise = "takeover by another replica"
     good = ran == left or (perhaps and ran == left[1:])
     if answer["error"]:
-        trials.differ(promise, case, f"another replica runs {left}", answer["error"])
+        kind = class_of_work(answer["error"], 0, 0)
+        trials.differ(promise, case, f"another replica runs {left}", answer["error"], kind)
         return
-    trials.hold(promise, good, case, f"another replica runs {left}", f"it ran {ran}")
+    kind = AGAIN if set(ran) - set(left) or len(ran) > len(left) else MISSING if ran else NEVER
+    trials.hold(promise, good, case, f"another replica runs {left}", f"it ran {ran}", kind)
     if after.has_results:
         trials.hold("results of steps", _tells(answer["result"]), f"{case}: the results at the end",
                     "those of all steps", str(answer["result"]))  # fmt: skip

@@ -93,6 +93,8 @@ class Stage:
         self.tenant: Callable[[], dict[str, Any] | None] = lambda: None  # changes for another
         # Of some texts, which files of a server of the audit's own have each.
         self.server_files: Callable[[list[str]], Awaitable[list[list[str]]]] | None = None
+        # Sessions of that server in a transaction, with their last statement.
+        self.open_transactions: Callable[[], Awaitable[dict[int, str] | None]] | None = None
         self.pool: int | None = None  # connections that a replica may open
         self.scrape: Looked | None = None  # the buyer's own metrics
         self.alerts: Looked | None = None  # and those alerts that fire

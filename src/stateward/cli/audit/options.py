@@ -40,7 +40,7 @@ def add_options(parser: argparse.ArgumentParser, *, alone: bool) -> None:
     add("--only", metavar="ID,ID", help="only these questions, by id or number")
     add("--faults", metavar="NAME,NAME", help=f"only these: {', '.join(FAULTS)}")
     add("--seed", type=int, metavar="N", help="repeat an audit's random choices")
-    add("--config", metavar="FILE", help="TOML: [thresholds], [sizes], [declare], [waive.ID]")
+    add("--config", metavar="FILE", help="TOML: [thresholds], [sizes], [expect], [waive.ID], …")
 
     add = parser.add_argument_group("where").add_argument
     each = "" if alone else "; once for each that needs one"

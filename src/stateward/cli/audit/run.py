@@ -60,6 +60,8 @@ def judged(
     limits: Mapping[str, float],
     prices: Prices | None,
 ) -> Report:
+    if "parts" in config.expect:
+        record.expected = list(config.expect["parts"])
     today = datetime.now(UTC).date()
     report = verdict.report(record, limits, config.waive, today, prices)
     return redact(report) if options.redact else report

@@ -14,7 +14,7 @@ from stateward.errors import InvalidInput
 from stateward.wire import Body
 from stateward.world import World
 
-OPTIONS = ("timeout", "ca", "insecure")
+OPTIONS = ("timeout", "ca", "cert", "key", "insecure")
 KEY = "STATEWARD_KEY"  # the environment's key for URLs that have none
 TRUSTED = 5.0  # seconds that a connection may be idle before it is tried for a short time first
 SHORT_TRY = 1.0
@@ -128,7 +128,10 @@ def _tls(url: EngineURL) -> ssl.SSLContext | None:
     if url.scheme == "http":
         return None
     try:
-        return ssl.create_default_context(cafile=url.options.get("ca"))
+        context = ssl.create_default_context(cafile=url.options.get("ca"))
+        if "cert" in url.options:
+            context.load_cert_chain(url.options["cert"], url.options.get("key"))
+        return context
     except (OSError, ssl.SSLError) as error:
         raise InvalidInput(f"the certificates for {url.safe!r} cannot be used: {error}") from error
 

@@ -10,11 +10,14 @@ import asyncio
 import logging
 import threading
 
+# sync only: from contextlib import suppress
 import psycopg
 
 from stateward.engines.postgres.connection import Link, connect
 from stateward.engines.postgres.schema import Queries
 from stateward.engines.postgres.settings import Settings
+
+# sync only: from stateward.world import start_in_time
 
 REFRESH = 10.0  # seconds between two notes that somebody still listens here
 LISTENING = 30.0  # seconds such a note is good for
@@ -72,10 +75,10 @@ class Listener:
             self._waiters.add(waiter)
             # sync only: if self._thread is None and not self._closed:
             # sync only:     name = "stateward-postgres-listener"
-            # sync only:     self._thread = threading.Thread(
-            # sync only:         target=self._listen, name=name, daemon=True
-            # sync only:     )
-            # sync only:     self._thread.start()
+            # sync only:     thread = threading.Thread(target=self._listen, name=name, daemon=True)
+            # sync only:     with suppress(RuntimeError, MemoryError):  # then waiters poll
+            # sync only:         start_in_time(thread)
+            # sync only:         self._thread = thread
         # async only: begin
         if self._task is None or self._task.done():  # not under the lock: a task may begin at once
             self._task = asyncio.get_running_loop().create_task(self._listen())

@@ -141,7 +141,8 @@ def read_settings(url: EngineURL, world: World) -> Settings:
     conninfo = _conninfo(url, timeout)
     if (conninfo.get("sslmode") or os.environ.get("PGSSLMODE")) not in TLS:
         hosts = str(conninfo.get("hostaddr") or conninfo.get("host") or "").split(",")
-        warn_of_plaintext(url.safe, hosts, "sslmode=verify-full in the URL")
+        allowing = None if conninfo.get("sslmode") else "sslmode=prefer in the URL"
+        warn_of_plaintext(url.safe, hosts, "sslmode=verify-full in the URL", allowing=allowing)
     return Settings(
         safe=url.safe,
         conninfo=conninfo,

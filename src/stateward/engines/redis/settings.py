@@ -20,7 +20,8 @@ def parse_server(url: EngineURL, world: World) -> Server:
     """Parse redis://, rediss://, unix://, redis+cluster:// and redis+sentinel://."""
     sentinels = url.scheme == "redis+sentinel"
     several = sentinels or url.scheme == "redis+cluster"
-    url.only(*OPTIONS, *(("tls",) if several else ()), *(SENTINELS if sentinels else ()))
+    own = (("tls",) if several else ()) + (SENTINELS if sentinels else ())
+    url.only(*OPTIONS, *own, *(("insecure",) if url.scheme not in ("rediss", "unix") else ()))
     authority, slash, path = url.text.partition("://")[2].partition("?")[0].partition("/")
     path = unquote(slash + path)
     login, _, hosts = authority.rpartition("@")
@@ -29,7 +30,11 @@ def parse_server(url: EngineURL, world: World) -> Server:
     tls, sentinel_tls = _tls(url)
     if tls is None:
         remedy = "rediss://, or tls=on with redis+cluster:// and redis+sentinel://"
-        warn_of_plaintext(url.safe, (address.host for address in addresses), remedy)
+        names = [address.host for address in addresses]
+        is_allowed = url.option("insecure", ("on", "off"), "off") == "on"
+        secret = not is_allowed and (password or url.credentials is not None)
+        allowing = "insecure=on" if secret else None
+        warn_of_plaintext(url.safe, names, remedy, allowing=allowing)
     return Server(
         addresses,
         unquote(username) or None,

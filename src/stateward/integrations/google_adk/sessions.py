@@ -20,6 +20,7 @@ from google.adk.sessions.state import State
 
 from stateward.codec import Retention, check_span, decode, encode
 from stateward.engines.registry import ENGINES
+from stateward.errors import ConversationDeletedError
 from stateward.integrations.adapter import AnyStore, OnAnyStore
 from stateward.integrations.google_adk.events import as_events, raise_unknown
 from stateward.integrations.google_adk.state import (
@@ -38,6 +39,7 @@ from stateward.integrations.google_adk.state import (
 )
 from stateward.integrations.kept.adk import STATE, STATUS, address, parts_of, shared_name
 from stateward.integrations.kept.statuses import NO_SESSION, joined, status_to_join
+from stateward.integrations.recent import Recent
 from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.kinds import THREAD
 from stateward.layers.outage.answers import Suppressed
@@ -62,8 +64,15 @@ from stateward.ops import (
 )
 from stateward.owner import UNSAID, Unsaid
 from stateward.records import Cursor
+from stateward.state.conversation_life import Life
 from stateward.state.refusals import refuse, stored
 from stateward.state.users import DEFAULT
+
+REMEMBERED = 1024  # sessions whose life is known: those read or written last
+
+
+class SessionDeletedError(ConversationDeletedError, SessionNotFoundError):
+    """The session was deleted, its user erased, or its retention ended, during the run."""
 
 
 class StatewardSessionService(OnAnyStore, BaseSessionService):
@@ -93,6 +102,8 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         self._wait = check_span(wait, "wait") if isinstance(wait, int | float) else None
         self._turns = Turns.of(self._store.sections["threads"])
         self._merge = SharedState(self._store, self._call).merge
+        # Lives of sessions by the session and its place, as they were read here.
+        self._lives: Recent[tuple[str, str | None], Life | None] = Recent(REMEMBERED)
 
     # --- what ADK calls -------------------------------------------------------------
 
@@ -161,6 +172,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
             events = [event for event in events if event.timestamp >= config.after_timestamp]
         own = decode(fetched.documents[STATE].json)
         session = a_session(app_name, user_id, thread.id, fetched.head, merged(own, user, app))
+        self._lives[thread.id, session._storage_update_marker] = thread.handle.life(fetched.head)
         session.events, session.last_update_time = events, updated
         return session
 
@@ -208,14 +220,18 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         thread = self.thread(session.app_name, session.user_id, session.id)
         deltas = split((event.actions and event.actions.state_delta) or {})
         message = json.loads(event.model_dump_json(exclude_none=True))
-        note = new_note_name()
-        applied = await self._append(thread, session, event, message, deltas, note)
+        note, life = new_note_name(), self._lives.get((thread.id, session._storage_update_marker))
+        try:
+            applied = await self._append(thread, session, event, message, deltas, note, life)
+        except ConversationDeletedError as error:
+            raise SessionDeletedError(f"Session {session.id} not found: {error}") from error
         if applied is None:
             session._storage_update_marker = None
         else:
             session._storage_update_marker = str(Cursor(applied.version, applied.stamp))
             noted_at = Note(note, applied.at, deltas)
             await self._merge(session.app_name, session.user_id, thread, noted_at)
+        self._lives[thread.id, session._storage_update_marker] = life
         session.last_update_time = event.timestamp
         return self._commit_event_to_session(session, event)
 
@@ -229,6 +245,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
         message: Values,
         deltas: Deltas,
         note: str,
+        life: Life | None,
     ) -> Applied | None:
         """Commit an event with the session's own state; state is read only to change it.
 
@@ -257,7 +274,7 @@ class StatewardSessionService(OnAnyStore, BaseSessionService):
                 writes = (*writes, turn.release)
             requested_at = handle.scope.world.monotonic()
             outcome = await self._call(
-                handle.append, (message,), event.id, checks, writes, keep=keep
+                handle.append, (message,), event.id, checks, writes, keep=keep, life=life
             )
             if turn is not None and ends and not isinstance(outcome, Conflict):
                 self._turns.end(turn)

@@ -7,22 +7,27 @@ from functools import update_wrapper
 from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 from llama_index.core.bridge.pydantic import BaseModel, PrivateAttr
-from llama_index.core.llms import ChatMessage
+from llama_index.core.llms import ChatMessage, MessageRole
 from llama_index.core.storage.chat_store.base_db import MessageStatus
 
 from stateward import sync
 from stateward.codec import Retention, decode, encode
 from stateward.integrations.adapter import OnAnyStore
+from stateward.integrations.recent import Recent
+from stateward.layers.outage.answers import Suppressed
 from stateward.ops import CommitsAt, Conflict, Head, Outcome, Put
 from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Change
 from stateward.shapes import translate
-from stateward.state.refusals import stored
+from stateward.state.conversation_life import Life
+from stateward.state.receipts import life_of
+from stateward.state.refusals import deleted, stored
 
 T = TypeVar("T")
 S = TypeVar("S", bound="OnChats")
 P = ParamSpec("P")
 
+REMEMBERED = 1024  # conversations whose life is known: those read last
 ARCHIVED = "llama-index archived"  # the document that lists the archived messages of a thread
 
 
@@ -33,6 +38,7 @@ class Chats(OnAnyStore):
         super().__init__(store)
         self.user = user
         self._retain = retain
+        self._lives: Recent[str, Life | None] = Recent(REMEMBERED)  # that were read here, by key
 
     @staticmethod
     def _open(url: str | None, options: Mapping[str, Any]) -> Any:
@@ -56,15 +62,30 @@ class Chats(OnAnyStore):
     async def entries(self, key: str, after: int = 0) -> list[Change]:
         """Return the messages after a place, with their numbers."""
         window = await self._call(self.thread(key).load, after=after, entries=True)
+        self._lives[key] = life_of(window)
         return list(window.entries)
 
     async def append(self, key: str, messages: Sequence[ChatMessage]) -> int:
-        """Append messages, and return the number of the last one; 0: stored locally for now."""
-        added = await self._call(self.thread(key).append, *map(as_stored, messages))
-        version: int = added.version
-        return version
+        """Append messages, and return the number of the last one; 0: stored locally for now.
+
+        A message of a user may start a chat. Others answer the chat that was read last: if that
+        was deleted since, raises `ConversationDeletedError`.
+        """
+        if messages[0].role == MessageRole.USER:
+            self._lives.pop(key, None)
+        handle, bodies = self.thread(key).handle, [*map(as_stored, messages)]
+        outcome = await self._call(handle.append, bodies, keep=True, life=self._lives.get(key))
+        if isinstance(outcome, Suppressed):
+            return 0
+        return stored(outcome, handle.entity).version
 
     async def replace(self, key: str, messages: Sequence[ChatMessage]) -> int:
+        """Replace all messages; raises as `append` if the conversation was deleted since."""
+        life = self._lives.get(key)
+        if life is not None and life.is_over(
+            (await self._call(self.thread(key).handle.fetch)).head
+        ):
+            raise deleted(self.thread(key).handle.entity)
         replaced = await self._call(self.thread(key).replace, [*map(as_stored, messages)])
         version: int = replaced.version
         return version

@@ -22,7 +22,8 @@ export function Keys() {
 			{ name: "scope", label: "What it permits", options: ["read", "write", "operate", "admin"] },
 				{ name: "namespaces", label: "Namespaces, with commas (empty: every one)", value: "default" },
 			{ name: "user", label: "Only for one user (empty: all users)" },
-				{ name: "days", label: "Valid for this many days (empty: until revoked)", value: "30" },
+				{ name: "days", label: "Valid for this many days (empty: agents' until revoked, people's 90)",
+					value: "30" },
 				{ name: "note", label: "What it is for" },
 		]} />`}>
 		<${Listing} list=${list}
@@ -39,9 +40,14 @@ export function Keys() {
 				["Namespaces", "", (row) => row.namespaces?.join(", ") ?? html`<span class="faint">every one</span>`],
 				["User", "", (row) => row.user ?? html`<span class="faint">all users</span>`],
 				when("Made", "created_at"),
+				["Last used", "when", (row) => html`<${Time} at=${row.last_used_at} />
+					${row.last_used_from && html`<div class="faint mono">${row.last_used_from}</div>`}`],
 				["Ends", "when", (row) => html`<${Time} at=${row.revoked_at ?? row.expires_at} />`],
-				["Act", "tight", (row) => !row.revoked_at &&
-					html`<${Act} needs="admin" small danger label="Revoke" title="Revoke this key" typed=${row.id} typedWhat="its id"
+				["Act", "tight", (row) => !row.revoked_at && html`
+					<${Act} needs="admin" small label="Rotate" title="Give this key a new secret" done=${made}
+						act=${({ hours }) => post(at`keys/${row.id}/rotate`, { overlap_hours: Number(hours) })}
+						fields=${[{ name: "hours", label: "Hours that the old secret stays in force", value: "24" }]} />
+					<${Act} needs="admin" small danger label="Revoke" title="Revoke this key" typed=${row.id} typedWhat="its id"
 						act=${() => post(at`keys/${row.id}/revoke`)}><p>Requests with it are refused, within five seconds.</p><//>`],
 			]} />`}<//>
 	<//>`;

@@ -1,9 +1,9 @@
 // What the processes that have the store open measured, over time.
 
 import { useState } from "./vendor/preact-hooks.js";
-import { get } from "./api.js";
+import { get, lacks, session } from "./api.js";
 import { refine, to } from "./route.js";
-import { Choice, command, curl, Empty, html, Page, Read, useRead } from "./parts.js";
+import { Choice, command, curl, Empty, html, Page, Read, Table, Time, useRead, when } from "./parts.js";
 import { placeOf } from "./find.js";
 import { Chart } from "./chart.js";
 import { bytes, clock, count, millis, number, span } from "./words.js";
@@ -50,7 +50,26 @@ export function Signals({ query }) {
 						html`<div class="panel"><h2>${title} <span class="faint">${about}</span></h2>
 					<${Chart} title=${title} points=${data.points} from=${Date.parse(data.since)} until=${Date.parse(data.until)}
 						step=${data.step * 1000} series=${series} unit=${unit} onChoose=${setChosen} /></div>`)}</div>`}<//>
+		${!lacks("operate", true) && session.permits?.namespaces === null && html`<${Refused} />`}
 	<//>`;
+}
+
+/** What this process of the service has refused: who tries keys, or more than a key may. */
+function Refused() {
+	const read = useRead(() => get("refusals"), [], { every: 15 });
+	return html`<div class="panel"><h2>Refused requests <span class="faint">at this process of the service</span></h2>
+		<${Read} of=${read}>${(data) => html`
+			<p>${count(data.answers["401"], "request")} without a good key (401), ${data.answers["403"]} for what the key
+				may not (403), ${data.answers["429"]} over a limit (429), ${data.ended_keys} with a key that has ended;
+				${count(data.new_addresses, "new address", "new addresses")} of keys,
+				since <${Time} at=${data.since} />. <a href=${to(["keys"])}>When each key was last used</a>.</p>
+			${data.latest.length > 0 && html`<${Table} label="Refused requests" rows=${data.latest}
+				id=${(row) => `${row.at} ${row.key} ${row.path}`} columns=${[
+					when("At", "at"), ["Answer", "tight", (row) => row.answer],
+					["Key", "", (row) => html`<span class="mono">${row.key}</span>`],
+					["Address", "", (row) => html`<span class="mono">${row.address}</span>`],
+					["Request", "wide", (row) => html`<span class="mono">${row.method} ${row.path}</span>`],
+				]} />`}`}<//></div>`;
 }
 
 /** Whom what happened happened to. */

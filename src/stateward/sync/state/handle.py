@@ -181,8 +181,8 @@ class Handle(Struct, frozen=True):
         outcome = (scope.append if keep else scope.execute)((commit,))[0]
         if key is not None and type(outcome) is KeyReused and not takes_first:
             outcome = self.same_messages(outcome, added)
-        if life is not None and (type(outcome) is not Applied or life.existed <= outcome.created):
-            self.check_life(life, outcome, len(added.bodies), acknowledge=keep)
+        if life and (type(outcome) is not Applied or life.may_be_over(outcome, len(messages))):
+            self.check_life(life, outcome, len(messages), acknowledge=keep)
         if scope.listener is not None:
             if type(outcome) is Applied:
                 self.tell(messages, outcome.version)
@@ -206,19 +206,19 @@ class Handle(Struct, frozen=True):
     ) -> None:
         """Raise `ConversationDeletedError` if the conversation's life is over.
 
-        A commit of so many messages that has begun a new life, because the old one expired, is
-        taken back; so is one of a user who was erased before there was a conversation. If the store
-        fails meanwhile, raises `StoreUnavailable`, unless what is stored is to be acknowledged.
+        A commit of so many messages that is in a new life, because the old one expired, is taken
+        back; so is one of a user who was erased before there was a conversation. If the store fails
+        meanwhile, raises `StoreUnavailable`, unless what is stored is to be acknowledged.
         """
         if isinstance(outcome, Conflict | Fenced | Held) and life.is_over(outcome.head):
             raise deleted(self.entity)
         if type(outcome) is Duplicate and outcome.own:
             outcome = outcome.first
-        if type(outcome) is not Applied or life.existed > outcome.created:
+        if type(outcome) is not Applied or not life.may_be_over(outcome, messages):
             return
         with applied_in_part():
             try:
-                if not life.existed and not self._was_erased(life, outcome.at):
+                if not self._was_over(life, outcome, messages):
                     return
             except StoreUnavailable:
                 if acknowledge:
@@ -247,15 +247,17 @@ class Handle(Struct, frozen=True):
             if self.commit_if((CommitsAt(head.commits),), Replace(own), noted):
                 return
 
-    def _was_erased(self, life: Life, at: float) -> bool:
-        """Return whether the user was erased after the read, given the engine's time of a commit.
+    def _was_over(self, life: Life, outcome: Applied, messages: int) -> bool:
+        """Return whether the life that was read was over when this was stored.
 
-        In doubt, what was erased stays erased.
+        In doubt, what was erased stays erased. A document is no answer to what was read.
         """
         scope = self.scope
+        if life.existed:
+            return outcome.created or (messages > 0 and life.is_over(self.fetch().head))
         if not self.owner:
             return False
-        read = at - (scope.world.monotonic() - life.read)
+        read = outcome.at - (scope.world.monotonic() - life.read)
         mark = Fetch(erasure_of(scope.namespace, self.owner), documents=(ERASED,))
         erased = scope.fetch(mark).documents.get(ERASED)
         return erased is not None and erased.updated >= read

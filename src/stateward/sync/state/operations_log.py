@@ -7,7 +7,7 @@ as long as it was when that hash was read, so the chain never forks.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
@@ -28,6 +28,7 @@ from stateward.state.operation_record import (
     base_of,
     body_of,
     last_hash,
+    parse_head,
     read_operation,
     target_of,
 )
@@ -122,8 +123,9 @@ class OperationsLog:
                 last = Fetch(entity, log=Log(last=1, details=True), documents=(BASE,))
                 fetched = execute((last,))[0]
                 assert isinstance(fetched, Fetched)
-                head = fetched.head
-                text = canonical({**body, "previous": last_hash(fetched)}, "the entry")
+                head, previous = fetched.head, last_hash(fetched)
+                self._remember(head.version, previous)
+                text = canonical({**body, "previous": previous}, "the entry")
                 as_read = LogAt(head.version, head.stamp or None)
                 commit = Commit(entity, scope.world.new_op(), (Append((text,)),), (as_read,))
                 try:
@@ -159,23 +161,27 @@ class OperationsLog:
             for entry in page.entries:
                 yield entry
 
-    def verify(self, head: str | None = None) -> OperationsCheck:
+    def verify(self, head: str | Iterable[str] | None = None) -> OperationsCheck:
         """Check the hash chain, from the oldest entry that is kept to the last.
 
         Finds entries that were changed, removed, inserted or reordered. Entries cut off at the end,
-        or a log that was rewritten as a whole, are only found with a `head` stored elsewhere: what
-        an earlier check returned.
+        or a log that was rewritten as a whole, are only found with a `head`, or several, stored
+        elsewhere: what an earlier check returned, or a service published. This process compares
+        with the last entry that it has read itself, too.
         """
+        heads = [head] if isinstance(head, str) else head or ()
+        elsewhere = [parse_head(each) for each in heads]
         while True:
             before = self._handle.fetch().head.base
-            check = self._verify(head)
+            check = self._verify(elsewhere)
             if self._handle.fetch().head.base == before:  # otherwise it was trimmed
                 return check
 
-    def _verify(self, head: str | None) -> OperationsCheck:
+    def _verify(self, heads: list[tuple[int, str]]) -> OperationsCheck:
+        last_read = self._handle.scope.log_heads.get(self._handle.scope.namespace)
         fetched = self._handle.fetch(documents=(BASE,))
         base, hash = base_of(fetched.documents.get(BASE))
-        chain, version = ChainCheck(base, hash, head), fetched.head.version
+        chain, version = ChainCheck(base, hash, heads, last_read), fetched.head.version
         if base != fetched.head.base:
             chain.problems.append(
                 f"entries up to {fetched.head.base} were removed, and the log says {base}"
@@ -183,9 +189,23 @@ class OperationsLog:
         for entry in self.stored_entries(base, upto=version):
             chain.follow(entry)
         chain.end(version)
+        if not chain.problems:
+            self._remember(chain.number, chain.hash)
         return OperationsCheck(
-            chain.entries, base, chain.head, tuple(chain.problems), tuple(chain.unended)
+            chain.entries,
+            base,
+            chain.head,
+            tuple(chain.problems),
+            tuple(chain.unended),
+            chain.confirmed,
         )
+
+    def _remember(self, number: int, hash: str) -> None:
+        """Remember the end of the log, as this process has read it."""
+        scope = self._handle.scope
+        last_read = scope.log_heads.get(scope.namespace)
+        if number and (last_read is None or last_read[0] < number):
+            scope.log_heads[scope.namespace] = number, hash
 
     def trim(self, before: datetime) -> int:
         """Remove entries older than a time; returns how many.

@@ -69,7 +69,8 @@ class RunEnd:
 
     def cancelled(self) -> None:
         """Give back the lease of a workflow that was cancelled while it was driven here."""
-        stored(self._leases.finish(self._held, *TO_OTHERS), self._handle.entity)
+        writes = (*TO_OTHERS, *self._opened())
+        stored(self._leases.finish(self._held, *writes), self._handle.entity)
         self._tie_up()
 
     def _end(self, status: str, *writes: Write) -> Applied:
@@ -80,9 +81,8 @@ class RunEnd:
         retain = None if run is None or run._has_parent else run.retain
         end = SetHead(status=status, due=None if loose else 0, due_in=0 if loose else None)
         end = replace(end, retain=retain)
-        outcome = self._leases.finish(
-            self._held, end, *writes, NOBODY_DRIVES, checks=(StatusIn((ACTIVE,)),)
-        )
+        writes = (end, *writes, NOBODY_DRIVES, *self._opened())
+        outcome = self._leases.finish(self._held, *writes, checks=(StatusIn((ACTIVE,)),))
         if isinstance(outcome, Conflict):
             self.cancelled()
             raise not_active(entity, outcome.head)
@@ -90,6 +90,11 @@ class RunEnd:
         if loose:
             self._tie_up()
         return ended
+
+    def _opened(self) -> tuple[Write, ...]:
+        """Return the write of what was opened since the last record, e.g. by what failed."""
+        loose = None if self._run is None else self._run._drive.loose_ends
+        return (loose.put,) if loose is not None and loose.changed else ()
 
     def _tie_up(self) -> None:
         """Tie up the loose ends; if the store is down, a worker does it later."""

@@ -66,6 +66,7 @@ class Scope:
             self.execute, stack.execute_past_breaker, stack.renewals, self.background, world
         )
         self.beginnings = PlainBeginnings()
+        self.log_heads: dict[str, tuple[int, str]] = {}  # last entries of operations logs, as read
         self.context: ReadContext | None = None  # reads the other sections of its store too
         self._queues: WeakValueDictionary[tuple[Entity, str], threading.Lock] = (
             WeakValueDictionary()

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import suppress
 
 import psycopg
 
 from stateward.engines.postgres.schema import Queries
 from stateward.engines.postgres.settings import Settings
 from stateward.sync.engines.postgres.connection import Link, connect
+from stateward.world import start_in_time
 
 REFRESH = 10.0  # seconds between two notes that somebody still listens here
 LISTENING = 30.0  # seconds such a note is good for
@@ -63,8 +65,10 @@ class Listener:
             self._waiters.add(waiter)
             if self._thread is None and not self._closed:
                 name = "stateward-postgres-listener"
-                self._thread = threading.Thread(target=self._listen, name=name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._listen, name=name, daemon=True)
+                with suppress(RuntimeError, MemoryError):  # then waiters poll
+                    start_in_time(thread)
+                    self._thread = thread
         return waiter
 
     def leave(self, waiter: Waiter) -> None:
