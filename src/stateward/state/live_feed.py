@@ -84,7 +84,8 @@ class LiveReader:
             elif silent:
                 self._ask_at = world.monotonic() + await settle(self._thread, self._key)
             # All readers of a process look in the same moment: their reads share a round trip.
-            await world.pause(POLL_SECONDS - world.monotonic() % POLL_SECONDS)
+            left = POLL_SECONDS - world.monotonic() % POLL_SECONDS
+            await world.pause(left if left > POLL_SECONDS / 10 else left + POLL_SECONDS)
 
     async def _look(self) -> Fetched:
         at = self._at.entry

@@ -85,7 +85,8 @@ class LiveReader:
             elif silent:
                 self._ask_at = world.monotonic() + settle(self._thread, self._key)
             # All readers of a process look in the same moment: their reads share a round trip.
-            world.block(POLL_SECONDS - world.monotonic() % POLL_SECONDS)
+            left = POLL_SECONDS - world.monotonic() % POLL_SECONDS
+            world.block(left if left > POLL_SECONDS / 10 else left + POLL_SECONDS)
 
     def _look(self) -> Fetched:
         at = self._at.entry

@@ -21,7 +21,6 @@ from stateward.ops import (
     CommitsAt,
     Conflict,
     Delete,
-    Entry,
     List,
     Log,
     LogAt,
@@ -58,17 +57,25 @@ def append_instead(
     bodies = encode_messages(messages, handle.scope.limits)
     note, life = (None, None) if saw is None else note_of(saw, handle.entity, handle.owner)
     while True:
-        fetched = handle.fetch(documents=(EDITS, ASKED))
+        # In one read: a lease on the thread that is renewed before the commit repeats the loop.
+        page = handle.scope.capabilities.page
+        wanted = Log((number or 1) - 1, number, details=True)
+        if first is not None:
+            wanted = Log(first - 1, first=page, details=True)
+        fetched = handle.fetch(wanted, (EDITS, ASKED))
         head, documents = fetched.head, fetched.documents
         if life is not None and life.is_over(head):
             raise deleted(handle.entity)
         life = life or handle.life(head)
-        gone: list[Entry] = []
-        if first is not None and first <= head.version:
-            start = Cursor(first - 1)
-            gone = [entry for entry in entries_after(handle, start, follow=False)]
-        alone = [] if number is None else _one(handle, number)
-        replaced = Replace({entry.seq: None for entry in (*alone, *gone)})
+        entries = list(fetched.entries)
+        if len(entries) == page:
+            after = Cursor(entries[-1].seq)
+            entries += [entry for entry in entries_after(handle, after, follow=False)]
+        gone = [] if first is None else entries
+        numbers = {entry.seq: None for entry in entries}
+        if first is not None and number is not None:
+            numbers[number] = None  # of a question before them
+        replaced = Replace(numbers)
         own: tuple[Write, ...] = (Append(bodies, key, note=note), *writes)
         own = (*own, *taken_in(documents.get(ASKED), key))
         if gone:
@@ -95,10 +102,6 @@ def append_instead(
         if isinstance(outcome, Applied):
             handle.tell(messages, outcome.version)
         return outcome
-
-
-def _one(handle: Handle, number: int) -> Sequence[Entry]:
-    return handle.fetch(Log(number - 1, number, details=True)).entries
 
 
 def list_replaced(handle: Handle) -> Iterator[Replaced]:
