@@ -56,8 +56,7 @@ async def append_instead(
     bodies = encode_messages(messages, handle.scope.limits)
     note, life = (None, None) if saw is None else note_of(saw, handle.entity, handle.owner)
     while True:
-        # In one read: a lease on the thread that is renewed before the commit repeats the loop.
-        page = handle.scope.capabilities.page
+        page = handle.scope.capabilities.page  # one read: a renewal of a lease repeats the loop
         wanted = Log((number or 1) - 1, number, details=True)
         if first is not None:
             wanted = Log(first - 1, first=page, details=True)
