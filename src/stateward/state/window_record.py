@@ -140,8 +140,7 @@ class Window(Struct, frozen=True):
         sight, summary = self.sight, self.summary
         if sight is None:
             raise InvalidInput("a receipt is of what was loaded, not of a window of your own")
-        asked = 0 if self._entries is not None else len(self.unanswered)
-        newest = len(self.messages) - self.pinned - asked
+        newest = len(self.answered.messages if self.unanswered else self.messages) - self.pinned
         digest = None if summary is None else digest_of((summary,))
         place = (self.version, self.cursor.stamp, sight.commits, newest, self.pinned, sight.skipped)
         rest = (self.omitted, self.summarised, digest, self.shortened, self.tokens)
