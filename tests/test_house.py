@@ -210,27 +210,27 @@ LONG_FUNCTIONS: set[str] = set()
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
     "actions": 3_160,
-    "audit": 19_200,
-    "base": 4_106,
+    "audit": 19_350,
+    "base": 4_165,
     "benchmark": 702,
     "cli": 7_120,
-    "context": 1_123,
+    "context": 1_145,
     "engines": 14_130,
-    "integrations": 10_418,
-    "layers": 4_844,
+    "integrations": 10_634,
+    "layers": 4_967,
     "mcp": 900,
     "observe": 3_170,
     "pages": 734,
     "repeats": 2_160,
     "server": 6_310,
     "shapes": 2_597,
-    "state": 14_590,
+    "state": 15_970,
     "testing": 5_737,
-    "transfer": 4_199,
+    "transfer": 4_201,
     "volumes": 298,
     "why": 1_523,
 }
-TOTAL = 106_300  # to be lowered to 95,000
+TOTAL = 107_900  # to be lowered to 95,000
 
 # Docstrings that open with a riddle (house_counts.RIDDLE). Their first sentence is a verb with
 # its object ("Return …") or a noun phrase. The numbers only fall.
@@ -240,12 +240,11 @@ RIDDLES = {"actions": 10, "audit": 1, "mcp": 1, "server": 7}
 # domain belongs. The numbers only fall.
 DIALECT = {
     "actions": 1,
-    "audit": 44,
+    "audit": 3,
     "base": 3,
     "cli": 15,
     "engines": 1,
-    "integrations": 1,
-    "mcp": 12,
+    "mcp": 4,
     "repeats": 1,
     "server": 8,
     "shapes": 1,

@@ -49,6 +49,7 @@ from stateward.errors import (
     TooFewReplicas,
     TooLarge,
     Truncated,
+    TurnStopped,
     WindowTooSmall,
     WorkflowCancelled,
     WorkflowFailed,
@@ -103,7 +104,7 @@ from stateward.state.thread_listener import ThreadListener
 from stateward.state.threads import Thread
 from stateward.state.turns import Turn
 from stateward.state.users import Shared, User
-from stateward.state.window_record import Context, Window
+from stateward.state.window_record import Context, Unanswered, Window
 from stateward.state.work import idempotency_key
 from stateward.store import Store, open
 from stateward.volumes.route import route
@@ -112,8 +113,10 @@ if TYPE_CHECKING:
     from stateward.state.effects import Effect
     from stateward.state.journals import Journal
     from stateward.state.operations_log import OperationsLog
+    from stateward.state.replaced_record import Replaced
     from stateward.state.run import Run
     from stateward.state.schedules import Schedule
+    from stateward.state.stream_record import LiveAnswer, LiveEvent
     from stateward.state.tasks import Task
     from stateward.state.workflows import Workflow
 
@@ -122,6 +125,9 @@ _LATE = {
     "Effect": "stateward.state.effects",
     "Journal": "stateward.state.journals",
     "OperationsLog": "stateward.state.operations_log",
+    "LiveAnswer": "stateward.state.stream_record",
+    "LiveEvent": "stateward.state.stream_record",
+    "Replaced": "stateward.state.replaced_record",
     "Run": "stateward.state.run",
     "Schedule": "stateward.state.schedules",
     "Task": "stateward.state.tasks",
@@ -167,6 +173,8 @@ __all__ = [
     "LeaseHeld",
     "LeaseLost",
     "Limits",
+    "LiveAnswer",
+    "LiveEvent",
     "Lock",
     "LoggedOperation",
     "MessageShape",
@@ -183,6 +191,7 @@ __all__ = [
     "Origin",
     "Permanent",
     "Policy",
+    "Replaced",
     "ReplicaCounts",
     "ReplicaInfo",
     "Reset",
@@ -215,6 +224,8 @@ __all__ = [
     "TooLarge",
     "Truncated",
     "Turn",
+    "TurnStopped",
+    "Unanswered",
     "User",
     "Window",
     "WindowTooSmall",

@@ -74,6 +74,13 @@ class ConversationDeletedError(StatewardError):
     """
 
 
+class TurnStopped(StatewardError):
+    """The live answer was stopped: `thread.stop(request)`. Nothing is read of what comes after it.
+
+    The turn can still store what was written until then.
+    """
+
+
 class LeaseLost(StatewardError):
     """The lease was released or taken over, or has expired. Nothing was written."""
 

@@ -23,6 +23,7 @@ LANGGRAPH_THREAD = "langgraph-thread"
 LANGGRAPH_ITEM = "langgraph-item"
 AGENT_FRAMEWORK_RUN = "agent-framework-run"  # the checkpoints of workflows
 TURN = "turn"  # the lease on answering a request, under a digest of thread and key
+STREAM = "stream"  # the answer to a request while it is written: see `stream_of`
 SUMMARY = "summary"  # the lease on making a thread's summary
 QUESTION = "question"  # asked by a waiting workflow; also the name of its document
 PAUSE = "pause"  # keeps workers from workflows of the kind that is its id
@@ -66,6 +67,7 @@ KINDS = {
     LANGGRAPH_ITEM: Kind(),
     AGENT_FRAMEWORK_RUN: Kind(),
     TURN: OWN,
+    STREAM: Kind(internal=True),
     SUMMARY: Kind(internal=True),
     QUESTION: Kind(routed=False),
     PAUSE: OWN,
@@ -105,19 +107,26 @@ def ids_of(user: str) -> str:
     return f"u/{_quoted(user)}/"
 
 
-def effect_of(whose: Entity, call: str) -> Entity:
-    """Return the entity of one call of a tool in a thread, a workflow or a task.
+def stream_of(thread: Entity, key: str) -> Entity:
+    """Return the entity of the answer to a request on a thread, while it is written."""
+    return _dependent(STREAM, thread, key)
 
-    If the call's name is too long for an id, the id has its digest.
-    """
-    id = f"{effects_of(whose)}{_quoted(call)}"
+
+def effect_of(whose: Entity, call: str) -> Entity:
+    """Return the entity of one call of a tool in a thread, a workflow or a task."""
+    return _dependent(EFFECT, whose, call)
+
+
+def _dependent(kind: str, whose: Entity, name: str) -> Entity:
+    """Return an entity that goes with another one; a name too long for an id has its digest."""
+    id = f"{effects_of(whose)}{_quoted(name)}"
     if len(id.encode()) > ID_BYTES:
-        id = f"{effects_of(whose)}~{sha256(call.encode()).hexdigest()}"
-    return Entity(whose.namespace, EFFECT, id)
+        id = f"{effects_of(whose)}~{sha256(name.encode()).hexdigest()}"
+    return Entity(whose.namespace, kind, id)
 
 
 def effects_of(whose: Entity) -> str:
-    """Return the prefix of the ids of all effects of a thread, a workflow or a task."""
+    """Return the prefix of the ids of the effects and streams of a thread, workflow or task."""
     return f"{whose.kind}/{_quoted(whose.id)}/"
 
 
@@ -130,8 +139,8 @@ def effect_parts(id: str) -> tuple[str, str, str] | None:
 
 
 def routed_by(entity: Entity) -> str:
-    """Return the id that decides an entity's replica: for an effect, that of its thread."""
-    parts = effect_parts(entity.id) if entity.kind == EFFECT else None
+    """Return the id that decides an entity's replica: for a dependent, that of its thread."""
+    parts = effect_parts(entity.id) if entity.kind in (EFFECT, STREAM) else None
     return entity.id if parts is None else parts[1]
 
 

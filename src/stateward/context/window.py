@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.codec import MOST, check_count
 from stateward.context.shorten import shortened
@@ -94,6 +95,27 @@ class Bounds(Struct, frozen=True):
         if self.max_tokens is not None:
             wanted = min(wanted, max(20, self.max_tokens // TOKENS_A_MESSAGE))
         return wanted
+
+    def left_by(self, messages: Sequence[Message]) -> tuple[Bounds, int]:
+        """Return the bounds of what comes before these messages, and how many of these fit.
+
+        The newest of them come first, each a turn of its own.
+        """
+        last, turns, tokens = self.last, self.turns, self.max_tokens
+        fitting = 0
+        for cost in reversed(self.tokens(messages)):
+            room = Room(Bounds(last, turns, tokens), 0)
+            if not room.takes(1, cost):
+                break
+            room.take(1, cost, 1)
+            last, turns, tokens = room.messages, room.turns, room.tokens
+            fitting += 1
+        return replace(self, last=last, turns=turns, max_tokens=tokens, plain=False), fitting
+
+    @property
+    def are_used_up(self) -> bool:
+        """Whether nothing fits."""
+        return 0 in (self.last, self.turns, self.max_tokens)
 
     def tokens(self, messages: Sequence[Message]) -> list[int]:
         """Return the cost of each message; nothing where no one counts."""

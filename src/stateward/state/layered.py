@@ -134,7 +134,10 @@ class Layered:
         return replace(summed(parts), parts=parts)
 
     async def sweep(self, limit: int) -> Swept:
-        """Remove at most about `limit` rows from each engine."""
+        """Remove at most about `limit` rows from each engine; end the streams of dead writers."""
+        from stateward.state.live_feed import settle_streams
+
+        await settle_streams(self["threads"])
         entities = rows = 0
         more = locked = False
         for swept in await self.execute([(scope, Sweep(limit)) for scope in self._names]):

@@ -12,6 +12,7 @@ from typing import Any
 from stateward.codec import MOST, encode_messages
 from stateward.context.compaction import SUMMARY, kept
 from stateward.errors import InvalidInput
+from stateward.layers.outage.asked import ASKED, stored_asked
 from stateward.ops import (
     Append,
     CommitsAt,
@@ -72,13 +73,14 @@ async def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> lis
     """Remove every message after a position; returns the removed ones."""
     life: Life | None = None
     while True:
-        fetched = await handle.fetch(documents=(EDITS,))
+        fetched = await handle.fetch(documents=(EDITS, ASKED))
         life = _check_head(handle, expect, fetched.head, life)
         entries = [entry async for entry in entries_after(handle, at, follow=False)]
-        if not entries:
-            return []
-        gone = Replace({entry.seq: None for entry in entries})
-        if await _committed(handle, (gone, Delete(SUMMARY)), fetched) is not None:
+        writes = _unasked(fetched)
+        if entries:
+            gone = Replace({entry.seq: None for entry in entries})
+            writes = (gone, Delete(SUMMARY), *writes)
+        if not writes or await _committed(handle, writes, fetched) is not None:
             return [change_of(entry) for entry in entries]
 
 
@@ -88,12 +90,13 @@ async def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | 
     bodies = encode_messages(messages, handle.scope.limits) if messages else ()
     life: Life | None = None
     while True:
-        fetched = await handle.fetch(documents=(EDITS,))
+        fetched = await handle.fetch(documents=(EDITS, ASKED))
         head = fetched.head
         life = _check_head(handle, expect, head, life)
-        writes: tuple[Write, ...] = ()
+        writes = _unasked(fetched)
         if head.live:
-            writes = (Replace(dict.fromkeys(await _numbers(handle, head))), Delete(SUMMARY))
+            gone = Replace(dict.fromkeys(await _numbers(handle, head)))
+            writes = (gone, Delete(SUMMARY), *writes)
         if bodies:
             writes = (*writes, Append(bodies))
         if not writes:
@@ -104,6 +107,11 @@ async def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | 
             if bodies:
                 handle.tell(messages, applied.version)
             return Appended("stored", applied.version, Cursor(applied.version, applied.stamp))
+
+
+def _unasked(fetched: Fetched) -> tuple[Write, ...]:
+    """Return the writes that remove the questions that wait: they come after every message."""
+    return stored_asked(()) if ASKED in fetched.documents else ()
 
 
 async def _numbers(handle: Handle, head: Head) -> Iterable[int]:

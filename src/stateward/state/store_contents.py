@@ -13,7 +13,8 @@ from stateward.owner import UNSAID, Unsaid, Whose, owner_of
 from stateward.records import Cursor, EntityChange, ThreadInfo
 from stateward.state.about import Labels
 from stateward.state.layered import Sections
-from stateward.state.threads import Thread, list_threads
+from stateward.state.thread_list import list_threads
+from stateward.state.threads import Thread
 from stateward.state.users import Shared, User
 from stateward.state.window_record import Context, Knowledge
 

@@ -13,12 +13,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from msgspec.structs import replace
+
 from stateward.codec import AnyMessage, check_id, check_span, check_ttl, decode
-from stateward.errors import InvalidInput, KeyReusedError, LeaseHeld, StoreUnavailable
+from stateward.errors import ConversationDeletedError, InvalidInput, LeaseHeld, StoreUnavailable
 from stateward.kinds import turn_of
 from stateward.layers.gather import gather
 from stateward.layers.leases.held import HeldLease
-from stateward.layers.outage.answers import Suppressed
 from stateward.layers.redelivery import search_for
 from stateward.ops import (
     Acquire,
@@ -27,22 +28,22 @@ from stateward.ops import (
     Commit,
     Conflict,
     Duplicate,
-    Entry,
     Held,
     KeyReused,
     Lease,
-    Log,
     LogAt,
     Outcome,
     Release,
     Write,
 )
 from stateward.records import Appended, Cursor
-from stateward.state.appended import appended
+from stateward.state.first_append import first_append
 from stateward.state.handle import Handle
 from stateward.state.leases import LeaseWait
-from stateward.state.receipts import UNREAD
+from stateward.state.live_writer import LiveWriter
+from stateward.state.receipts import UNREAD, life_of
 from stateward.state.refusals import refuse, stored
+from stateward.state.turn_question import TurnQuestion, append_turn
 from stateward.state.window_record import Context, Window
 from stateward.state.window_request import WindowRequest
 from stateward.state.windows import read_window
@@ -66,6 +67,9 @@ class Turn:
         alone: bool,
         ttl: float,
         wait: float | None,
+        question: AnyMessage | None = None,
+        instead_of: int | None = None,
+        live: bool = False,
     ) -> None:
         self.key = check_id(key, "a key")
         self.known = True
@@ -83,6 +87,16 @@ class Turn:
         self._held: HeldLease | None = None
         self._first: Appended | None = None  # stored under the key
         self._is_ours = False
+        self._reply: Message | None = None
+        self._stores = self._given_up = False  # `store` was called, or `give_up`
+        self._unawaited: Coroutine[Any, Any, Appended] | None = None
+        self._instead_of = instead_of
+        self._live: LiveWriter | None = None
+        if live:
+            self._live = LiveWriter(handle, key, ttl=ttl, wait=wait)
+        self._question: TurnQuestion | None = None
+        if question is not None:
+            self._question = TurnQuestion(handle, key, question, alone=alone)
         if context and not handle.owner:
             raise InvalidInput("context=True is for a user's thread: store.thread(id, user=...)")
 
@@ -93,8 +107,13 @@ class Turn:
 
     @property
     def messages(self) -> list[Message]:
-        """The window to send to the model; empty if the store could not be read."""
-        return [] if self.window is None else self.window.messages
+        """The window to send to the model, and then the `question` of the turn.
+
+        Without the window if the store could not be read.
+        """
+        messages = [] if self.window is None else self.window.messages
+        asked = self._question
+        return messages if asked is None else [*messages, *asked.earlier, asked.message]
 
     @property
     def stored(self) -> list[Message]:
@@ -105,6 +124,47 @@ class Turn:
     def answer(self) -> Message | None:
         """The last stored message; None if the request has not been answered yet."""
         return None if self._first is None else self._first.messages[-1]
+
+    @property
+    def reply(self) -> Message:
+        """The answer: as stored, or as passed to `store` if there was no room to spill it.
+
+        Raises `InvalidInput` before `store`, while the request has no answer.
+        """
+        reply = self.answer or self._reply
+        if reply is None:
+            raise InvalidInput(f"the request {self.key!r} has no answer yet: await turn.store(...)")
+        return reply
+
+    # --- live -----------------------------------------------------------------------
+
+    @property
+    def text(self) -> str:
+        """The text that was written so far, of all that was passed to `write`."""
+        return self._writer.text
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody has stopped the answer: `write` raises from now on."""
+        return self._writer.stopped
+
+    async def write(self, part: Any) -> None:
+        """Write a part of the answer, for readers of `thread.live`: text, or any JSON value.
+
+        It is readable within 50 ms; the first part at once. Raises `TurnStopped` if somebody has
+        stopped the answer. Raises nothing if the store fails: what was written is kept, and
+        readers get it later.
+        """
+        writer = self._writer
+        if not self._open or self._first is not None:
+            raise InvalidInput("a live answer is written in the block of its turn, before store")
+        await writer.write(part)
+
+    @property
+    def _writer(self) -> LiveWriter:
+        if self._live is None:
+            raise InvalidInput("only a live turn is written: thread.turn(..., live=True)")
+        return self._live
 
     # --- the block ------------------------------------------------------------------
 
@@ -120,6 +180,10 @@ class Turn:
                 await self._ask(self._read, self._look)
             if not self.known and self._first is None:
                 self._first = self._kept_here()
+            if self._question is not None and self._first is None:
+                await self._spared(partial(self._question.ask, life_of(self.window)))
+            if self._live is not None and self._first is None:
+                await self._spared(self._live.open)
             if self._first is not None:
                 await self._end(release=self._alone)
         except BaseException:
@@ -134,11 +198,34 @@ class Turn:
         trace: TracebackType | None,
     ) -> None:
         self._open = False
+        if self._live is not None:
+            await self._live.end(None)
         await self._end(release=True)
+        unawaited, self._unawaited = self._unawaited, None
+        if unawaited is not None:
+            unawaited.close()  # async only
+            if kind is None:
+                raise InvalidInput(
+                    f"turn.store(...) was called without await: nothing of the request "
+                    f"{self.key!r} was stored. Write: await turn.store(...)"
+                )
+        if kind is None and self._first is None and not (self._stores or self._given_up):
+            raise InvalidInput(
+                f"the block of the turn {self.key!r} has ended without an answer: await "
+                "turn.store(...) in it, raise an error, or call turn.give_up() if there is none. "
+                "The request can be delivered again"
+            )
 
-    async def store(
-        self, *messages: AnyMessage, expect: int | str | Cursor | Window | None = None
-    ) -> Appended:
+    def give_up(self) -> None:
+        """Let the block end without `store`: the request stays unanswered."""
+        self._given_up = True
+
+    def store(
+        self,
+        *messages: AnyMessage,
+        expect: int | str | Cursor | Window | None = None,
+        instead_of: int | None = None,
+    ) -> Coroutine[Any, Any, Appended]:
         """Store the outcome of the request: its question, its answer, and what lies between.
 
         Adjacent and in this order, all or none. If another delivery was first, nothing is stored,
@@ -150,7 +237,26 @@ class Turn:
         `ConversationDeletedError`: what was deleted does not come back. A receipt of what the turn
         was given is stored with it, see `store.knew`; also if that was nothing, because the store
         could not be read.
+
+        The `question` of the turn comes first, without being passed. `instead_of` is the number of
+        a message, by default that of the turn: this turn is stored instead of it and of all that
+        come after it, in one commit, and they can be read with `thread.replaced()`. Then, as with
+        `expect`, a store that fails raises `StoreUnavailable`.
         """
+        self._stores = True
+        # sync only: return self._store(messages, expect, instead_of)
+        # async only: begin
+        self._unawaited = storing = self._store(messages, expect, instead_of)
+        return storing
+        # async only: end
+
+    async def _store(
+        self,
+        messages: tuple[AnyMessage, ...],
+        expect: int | str | Cursor | Window | None,
+        instead_of: int | None,
+    ) -> Appended:
+        self._unawaited = None
         if not self._open:
             raise InvalidInput("a turn is stored within its block: async with thread.turn(...)")
         if self._is_ours:
@@ -168,18 +274,29 @@ class Turn:
         if expect is not None:
             at = expect.cursor if isinstance(expect, Window) else Cursor.of(expect)
             checks = (*checks, LogAt(at.version, at.stamp))
-        appended = await append_first(
-            self._handle,
-            messages,
-            self.key,
-            checks,
-            writes,
-            keep=expect is None,
-            saw=self.context or self.window or UNREAD,
-        )
+        try:
+            appended = await append_turn(
+                self._handle,
+                self.key,
+                self._question,
+                messages,
+                checks,
+                writes,
+                keep=expect is None,
+                saw=self.context or self.window or UNREAD,
+                instead_of=self._instead_of if instead_of is None else instead_of,
+            )
+        except ConversationDeletedError:
+            if self._live is not None:
+                await self._live.drop()
+            raise
+        self._reply = appended.messages[-1]
         if appended.status == "dropped":
             return appended
         self._first, self._is_ours = appended, appended.status != "duplicate"
+        if self._live is not None:
+            is_stored = appended.status in ("stored", "unreplicated", "duplicate")
+            await self._live.end(self.reply, is_stored=is_stored)
         is_there = appended.status in ("stored", "unreplicated")
         if is_there or (appended.status == "duplicate" and not self._alone):
             await self._end(release=False)  # later deliveries find the answer, or the lease free
@@ -210,7 +327,8 @@ class Turn:
         self.context = await scope.context(
             request.owner, thread, request.bounds, request.compaction, request.entries
         )
-        self.window = self.context.thread
+        self.window = self.context.thread.answered
+        self.context = replace(self.context, thread=self.window)
 
     async def _claim(self) -> None:
         """Wait for the lease, or for the answer of its holder."""
@@ -278,6 +396,8 @@ class Turn:
         """Read the messages stored under the key, if the search has found any."""
         if type(outcome) is KeyReused:
             self._first = await first_append(self._handle, outcome)
+            if self._question is not None and not outcome.head.label:  # none was edited since
+                self._question.check(self._first.messages)
         elif type(outcome) is not Conflict:
             refuse(outcome, self._handle.entity)
 
@@ -298,45 +418,3 @@ class Turn:
             await self._leases.release(held)
         else:
             self._leases.let_go(held)
-
-
-async def append_first(
-    handle: Handle,
-    messages: tuple[AnyMessage, ...],
-    key: str,
-    checks: tuple[Check, ...] = (),
-    writes: tuple[Write, ...] = (),
-    *,
-    keep: bool,
-    saw: Any = None,
-) -> Appended:
-    """Append, or return the messages stored first under the key."""
-    redacted = handle.redacted(messages)
-    outcome = await handle.append(
-        redacted, key, checks, writes, keep=keep, takes_first=True, saw=saw
-    )
-    if type(outcome) is KeyReused:
-        return await first_append(handle, outcome)
-    if isinstance(outcome, Suppressed):
-        return Appended(outcome.status, 0, Cursor(0), redacted)
-    return appended(outcome, handle.entity, redacted)
-
-
-async def first_append(handle: Handle, refused: KeyReused) -> Appended:
-    """Read the messages stored first under the key; raises if they were removed since."""
-    entries: list[Entry] = []
-    upto, size = refused.version, FIRST_ENTRIES
-    while True:
-        page = (await handle.fetch(Log(upto=upto, last=size, details=True))).entries
-        entries = [*page, *entries]
-        if len(page) < size or page[0].stamp != entries[-1].stamp:
-            break
-        upto, size = page[0].seq - 1, handle.scope.capabilities.page
-    if not entries or (entries[-1].seq, entries[-1].key) != (refused.version, refused.key):
-        raise KeyReusedError(
-            f"the request {refused.key!r} was answered in the thread {handle.entity.id!r} before, "
-            "and the answer has been removed since; use a new key to ask again"
-        )
-    cursor = Cursor(refused.version, entries[-1].stamp)
-    messages = tuple(decode(entry.body) for entry in entries if entry.stamp == cursor.stamp)
-    return Appended("duplicate", refused.version, cursor, messages)

@@ -91,8 +91,24 @@ class TurnReceipt(Struct, frozen=True, omit_defaults=True, rename=SHORT_NAMES):
         return {why: count for why, count in counted.items() if count > 0}
 
 
+class Unanswered(Struct, frozen=True):
+    """A question that was stored before its answer: `thread.turn(key=…, question=…)`.
+
+    `key` is the key of its request, which may be being answered now. `asked_at` is by the clock of
+    the machine that stored it.
+    """
+
+    key: str
+    message: dict[str, Any]
+    asked_at: datetime
+
+
 class Window(Struct, frozen=True):
-    """The part of a prompt that comes from a thread. Reading trims it; nothing stored changes."""
+    """The part of a prompt that comes from a thread. Reading trims it; nothing stored changes.
+
+    `unanswered` are questions that were stored and have no answer yet, oldest first. They are the
+    last of `messages`, except in a window with `entries`: they have no number.
+    """
 
     messages: list[dict[str, Any]]
     version: int
@@ -109,6 +125,14 @@ class Window(Struct, frozen=True):
     shortened: int = 0  # messages whose texts were cut, if allowed
     _entries: tuple[Change, ...] | None = None
     sight: Sight | None = None  # where it was read
+    unanswered: tuple[Unanswered, ...] = ()
+
+    @property
+    def answered(self) -> Window:
+        """This window without the unanswered questions."""
+        if not self.unanswered or self._entries is not None:
+            return replace(self, unanswered=()) if self.unanswered else self
+        return replace(self, messages=self.messages[: -len(self.unanswered)], unanswered=())
 
     @property
     def receipt(self) -> TurnReceipt:
@@ -116,7 +140,7 @@ class Window(Struct, frozen=True):
         sight, summary = self.sight, self.summary
         if sight is None:
             raise InvalidInput("a receipt is of what was loaded, not of a window of your own")
-        newest = len(self.messages) - self.pinned
+        newest = len(self.answered.messages if self.unanswered else self.messages) - self.pinned
         digest = None if summary is None else digest_of((summary,))
         place = (self.version, self.cursor.stamp, sight.commits, newest, self.pinned, sight.skipped)
         rest = (self.omitted, self.summarised, digest, self.shortened, self.tokens)

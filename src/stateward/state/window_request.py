@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Sequence
 
+from msgspec import Struct
+from msgspec.structs import replace
+
+from stateward.codec import decode
 from stateward.context.compaction import Compaction, Kept
 from stateward.context.tool_pairs import Message
 from stateward.context.window import Bounds, Picked
+from stateward.layers.outage.asked import WaitingQuestion
 from stateward.ops import Entity, Fetch, Found, Head, Log
 from stateward.records import Change, Cursor, ThreadInfo, moment
 from stateward.state.about import about_of
 from stateward.state.conversation_life import Life
-from stateward.state.window_record import Sight, Window
+from stateward.state.window_record import Sight, Unanswered, Window
 
 FIRST_ENTRIES = 4  # enough to see whether a thread begins with system messages
 
@@ -26,6 +31,7 @@ class WindowRequest(Struct, frozen=True):
     upto: Cursor | None = None
     compaction: Compaction | None = None
     entries: bool = False  # with the number, time and key of each message
+    asked: bool = True  # with the questions that wait for their answers
 
     @property
     def is_plain(self) -> bool:
@@ -37,6 +43,18 @@ class WindowRequest(Struct, frozen=True):
     def limit(self) -> int | None:
         """The number of the last message that is wanted."""
         return None if self.upto is None else self.upto.version
+
+
+def with_asked(window: Window, asked: Sequence[WaitingQuestion], bounds: Bounds) -> Window:
+    """Return the window of these bounds with questions that wait; without some if they are many."""
+    questions = tuple(Unanswered(each.key, decode(each.body), moment(each.at)) for each in asked)
+    messages = window.messages
+    tokens = window.tokens
+    if window._entries is None:
+        shown = [each.message for each in questions]
+        messages = [*messages, *shown]
+        tokens = None if tokens is None else tokens + sum(bounds.tokens(shown))
+    return replace(window, messages=messages, tokens=tokens, unanswered=questions)
 
 
 def pins(request: WindowRequest) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
 from stateward.codec import decode, decode_lines
 from stateward.context.compaction import SUMMARY, Kept, kept
-from stateward.context.tool_pairs import Message, is_known, seen_as
+from stateward.context.tool_pairs import Message, by_model, is_known, seen_as
 from stateward.context.window import (
     LOOK_BACK,
     Bounds,
@@ -18,6 +19,8 @@ from stateward.context.window import (
     system_messages,
     untied_window,
 )
+from stateward.errors import WindowTooSmall
+from stateward.layers.outage.asked import ASKED, asked_in, waiting
 from stateward.ops import Entry, Fetch, Fetched, Found, Head, Log, Outcome
 from stateward.records import Change, Shaper
 from stateward.state.feeds import change_of, reset
@@ -34,6 +37,7 @@ from stateward.state.window_request import (
     pins,
     plain_window,
     window_of,
+    with_asked,
 )
 
 logger = logging.getLogger("stateward.threads")
@@ -84,8 +88,41 @@ async def read_window(scope: Scope, request: WindowRequest) -> Window:
             continue
 
 
-async def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcome]) -> Window:
+def answer(
+    scope: Scope, request: WindowRequest, outcomes: Sequence[Outcome]
+) -> Coroutine[Any, Any, Window]:
     """Make the window from the outcomes of `questions`, and read further pages as needed."""
+    newest = outcomes[0]
+    waits = type(newest) is Fetched and newest.head.status == ASKED
+    if waits and request.asked and request.upto is None:
+        return _with_asked(scope, request, outcomes)
+    return _answer(scope, request, outcomes)
+
+
+async def _with_asked(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcome]) -> Window:
+    """Add the questions that wait for their answers: this costs a second round trip."""
+    newest = outcomes[0]
+    assert type(newest) is Fetched
+    fetched = await scope.fetch(Fetch(request.entity, request.owner, None, (ASKED,)))
+    if fetched.head.commits != newest.head.commits:
+        raise Changed
+    asked, bounds = waiting(asked_in(fetched.documents.get(ASKED))), request.bounds
+    if request.entries:
+        return with_asked(await _answer(scope, request, outcomes), asked, bounds)
+    left, fitting = bounds.left_by([decode(each.body) for each in asked])
+    asked = asked[len(asked) - fitting :]
+    nothing = replace(request, bounds=replace(left, last=0))
+    try:
+        window = await _answer(scope, replace(request, bounds=left), outcomes)
+    except WindowTooSmall:  # the questions are the newest turns of the thread
+        window = await _answer(scope, nothing, outcomes)
+    older = window.messages[window.pinned :]
+    if asked and older and by_model(older[0]) and not left.verbatim:
+        window = await _answer(scope, nothing, outcomes)  # no step without its question
+    return with_asked(window, asked, bounds)
+
+
+async def _answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcome]) -> Window:
     newest, read = outcomes[0], scope.world.monotonic()
     if type(newest) is not Fetched:
         refuse(newest, request.entity)
@@ -104,6 +141,8 @@ async def answer(scope: Scope, request: WindowRequest, outcomes: Sequence[Outcom
     if newest.reset or (request.upto is not None and request.upto.stamp is not None):
         outcomes = _same_history(newest, request, outcomes)
     pages = Pages(scope, request, newest, messages)
+    if request.bounds.are_used_up:
+        return window_of(request, newest.head, Picked([], 0), Kept(), 0, None, read)
     if request.bounds.verbatim and request.compaction is None:
         stored = Picked(await pages.verbatim(request.bounds.last), 0)
         return window_of(request, newest.head, stored, Kept(), 0, pages.entries_of(stored), read)

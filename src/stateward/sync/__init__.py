@@ -50,6 +50,7 @@ from stateward.errors import (
     TooFewReplicas,
     TooLarge,
     Truncated,
+    TurnStopped,
     WindowTooSmall,
     WorkflowCancelled,
     WorkflowFailed,
@@ -99,7 +100,7 @@ from stateward.records import (
 )
 from stateward.state.past import Keep
 from stateward.state.thread_listener import ThreadListener
-from stateward.state.window_record import Context, Window
+from stateward.state.window_record import Context, Unanswered, Window
 from stateward.state.work import idempotency_key
 from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.locks import Lock
@@ -110,6 +111,8 @@ from stateward.sync.store import Store, open
 from stateward.volumes.route import route
 
 if TYPE_CHECKING:
+    from stateward.state.replaced_record import Replaced
+    from stateward.state.stream_record import LiveAnswer, LiveEvent
     from stateward.sync.state.effects import Effect
     from stateward.sync.state.journals import Journal
     from stateward.sync.state.operations_log import OperationsLog
@@ -123,6 +126,9 @@ _LATE = {
     "Effect": "stateward.sync.state.effects",
     "Journal": "stateward.sync.state.journals",
     "OperationsLog": "stateward.sync.state.operations_log",
+    "LiveAnswer": "stateward.state.stream_record",
+    "LiveEvent": "stateward.state.stream_record",
+    "Replaced": "stateward.state.replaced_record",
     "Run": "stateward.sync.state.run",
     "Schedule": "stateward.sync.state.schedules",
     "Task": "stateward.sync.state.tasks",
@@ -168,6 +174,8 @@ __all__ = [
     "LeaseHeld",
     "LeaseLost",
     "Limits",
+    "LiveAnswer",
+    "LiveEvent",
     "Lock",
     "LoggedOperation",
     "MessageShape",
@@ -184,6 +192,7 @@ __all__ = [
     "Origin",
     "Permanent",
     "Policy",
+    "Replaced",
     "ReplicaCounts",
     "ReplicaInfo",
     "Reset",
@@ -216,6 +225,8 @@ __all__ = [
     "TooLarge",
     "Truncated",
     "Turn",
+    "TurnStopped",
+    "Unanswered",
     "User",
     "Window",
     "WindowTooSmall",

@@ -173,6 +173,18 @@ async def turn(store: Store, user: str, content: Content) -> None:
         await turn.store(content)
 
 
+async def turn_with_question(store: Store, user: str, content: Content) -> None:
+    async with store.thread("t", user=user).turn(key="r", question=content, last=20) as turn:
+        await turn.store(content | {"role": "assistant"})
+
+
+async def turn_instead(store: Store, user: str, content: Content) -> None:
+    thread = store.thread("t", user=user)
+    await thread.append(content)
+    async with thread.turn(key="r", instead_of=1) as turn:
+        await turn.store(content)
+
+
 async def turn_alone(store: Store, user: str, content: Content) -> None:
     async with store.thread("t", user=user).turn(key="r", last=20, alone=True) as turn:
         await turn.store(content)
@@ -498,6 +510,8 @@ METHODS: dict[str, Method] = {
     "Thread.lead": Method(lead, "message"),
     "Thread.append or the first": Method(append_or_first, "message"),
     "Thread.turn": Method(turn_alone, "message"),
+    "Thread.turn question": Method(turn_with_question, "message"),
+    "Thread.turn instead_of": Method(turn_instead, "message"),
     "Thread.effect": Method(act, "message"),
     "Thread.effect with a text": Method(act_and_say, "message"),
     "Thread.effect that fails": Method(act_in_vain, "error"),

@@ -45,8 +45,8 @@ async def lead(store: Store, **options: Any) -> None:
 
 
 async def turn(store: Store, **options: Any) -> None:
-    async with store.thread("t").turn(key=store._scope.world.new_id(), **options):
-        pass
+    async with store.thread("t").turn(key=store._scope.world.new_id(), **options) as turn:
+        turn.give_up()
 
 
 async def store_turn(store: Store, **options: Any) -> None:
@@ -121,6 +121,8 @@ COUNTS: Calls = {
     ),
     "Thread.turn last": lambda store, n: turn(store, last=n),
     "Thread.turn turns": lambda store, n: turn(store, turns=n),
+    "Thread.turn instead_of": lambda store, n: turn(store, instead_of=n),
+    "Turn.store instead_of": lambda store, n: store_turn(store, instead_of=n),
     "Thread.turn max_tokens": lambda store, n: turn(store, max_tokens=n),
     "DocumentHandle.get version": lambda store, n: document(store).get(version=n),
     "DocumentHandle.history limit": lambda store, n: every(document(store).history(limit=n)),
@@ -169,6 +171,7 @@ NUMBERS: Calls = {
     "Thread.effect ttl": lambda store, n: act(store, ttl=n),
     "Thread.effect wait": lambda store, n: act(store, wait=n),
     "Thread.turn ttl": lambda store, n: turn(store, ttl=n),
+    "Thread.live wait": lambda store, n: every(store.thread("t").live("r", wait=n)),
     "Thread.turn wait": lambda store, n: turn(store, wait=n),
     "Turn.store expect": lambda store, n: store_turn(store, expect=n),
     "DocumentHandle.put expect": lambda store, n: store.thread("t").vars.put({}, expect=n),

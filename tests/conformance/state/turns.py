@@ -147,6 +147,7 @@ async def a_delivery_that_died_is_succeeded_after_its_ttl(h: StoreHarness) -> No
             await deliver(other.thread("t"), "r", "too early", wait=0)
         await h.pass_time(h.span)
         assert await deliver(other.thread("t"), "r", "successor", wait=5) == says("successor")
+        turn.give_up()
         await turn.__aexit__(None, None, None)
 
 
@@ -192,6 +193,7 @@ async def a_turn_that_fails_is_free_at_once(h: StoreHarness) -> None:
                 raise ZeroDivisionError("the block's own error comes through")
         async with store.thread("t").turn(key="r", ttl=60, wait=0) as turn:
             assert turn.answer is None, "left without an answer: so that it can be tried again"
+            turn.give_up()
         with raises(WindowTooSmall):
             await store.thread("w").append(QUESTION)
             await store.thread("w").turn(key="r", ttl=60, max_tokens=1).__aenter__()
@@ -298,6 +300,7 @@ async def a_turn_begins_with_a_window_as_of_load(h: StoreHarness) -> None:
                 assert turn.window == window
                 assert turn.messages == window.messages
                 assert turn.context is None
+                turn.give_up()
 
 
 @case
@@ -310,6 +313,7 @@ async def a_turn_can_bring_the_context_along(h: StoreHarness) -> None:
             await run.wait("approval")
         async with thread.turn(key="r-2", last=20, context=True) as turn:
             assert turn.context is not None
+            turn.give_up()
             assert turn.context == await store.context(user="u", thread="t", last=20)
             assert turn.context.user["default"].value == {"name": "Noor"}
             assert turn.messages == [QUESTION, says("hello")]
@@ -327,11 +331,13 @@ async def a_successor_sees_what_came_in_meanwhile(h: StoreHarness) -> None:
         async def waiting() -> list[dict[str, Any]]:
             async with other.thread("t").turn(key="r", last=20, ttl=60) as turn:
                 assert turn.answer is None
+                turn.give_up()
                 return turn.messages
 
         waiter = Beside(waiting)
         await h.world.pause(0.02)
         await other.thread("t").append(says("meanwhile"))
+        first.give_up()
         await first.__aexit__(None, None, None)
         assert await waiter.result() == [says("meanwhile")]
 

@@ -9,6 +9,7 @@ from simulation.scenarios.cancels import cancels
 from simulation.scenarios.documents import documents
 from simulation.scenarios.erase import erase
 from simulation.scenarios.journals import journals
+from simulation.scenarios.live import live
 from simulation.scenarios.locks import locks
 from simulation.scenarios.schedules import schedules
 from simulation.scenarios.spill import spill
@@ -24,6 +25,7 @@ SCENARIOS: dict[str, Scenario] = {
     "documents": documents,
     "threads": threads,
     "turns": turns,
+    "live": live,
     "locks": locks,
     "tasks": tasks,
     "schedules": schedules,

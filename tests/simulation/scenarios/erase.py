@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from typing import Any
 
 from simulation.simulation import NAMESPACE, Process, Simulation
@@ -12,6 +13,7 @@ from stateward.errors import (
     ConversationDeletedError,
     EffectUnknown,
     InvalidInput,
+    KeyReusedError,
     LeaseHeld,
     LeaseLost,
     StateConflictError,
@@ -100,10 +102,11 @@ class Life:
         ttl = self._simulation.ttl
         thread = process.store.thread("t-1", USER)
         key = f"turn-{process.chance.randint(1, 9)}"
-        async with thread.turn(key=key, last=5, ttl=ttl, wait=0) as turn:
-            await process.pause(3.0)
-            if turn.stored is None:
-                await turn.store({"text": self.mark()})
+        with suppress(KeyReusedError):  # its answer was removed since
+            async with thread.turn(key=key, last=5, ttl=ttl, wait=0) as turn:
+                await process.pause(3.0)
+                if turn.answer is None:
+                    await turn.store({"text": self.mark()})
 
     async def _reply(self, process: Process) -> None:
         """Repeat what was read, perhaps after others have begun the conversation again."""

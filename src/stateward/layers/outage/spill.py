@@ -114,6 +114,7 @@ class SpillRecord(Struct, frozen=True, array_like=True):
     takes_first: bool = False
     note: str | None = None
     undropped: float | None = None  # not stored if its thread was dropped since, by that clock
+    asked: dict[str, int] | None = None  # see `asked.moved_by`; None: no question waits for it
 
 
 _encoder = msgspec.json.Encoder()

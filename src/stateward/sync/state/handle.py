@@ -43,6 +43,7 @@ from stateward.ops import (
 )
 from stateward.state.conversation_life import Life
 from stateward.state.edits import EDITS, edited
+from stateward.state.head_writes import with_one_head
 from stateward.state.receipts import note_of
 from stateward.state.refusals import applied_in_part, deleted, refuse, stored
 from stateward.sync.state.scope import Scope
@@ -80,7 +81,7 @@ class Handle(Struct, frozen=True):
         scope = self.scope
         op = op or scope.world.new_op()
         if type(writes[0]) is Replace:
-            writes = (*writes, Delete(DERIVED), SetHead(label=op))
+            writes = with_one_head((*writes, Delete(DERIVED), SetHead(label=op)))
         commit = Commit(self.entity, op, writes, checks, self.owner, self.retain, reading)
         outcome = scope.execute((commit,))[0]
         if scope.listener is not None and type(outcome) in (Applied, Duplicate):
@@ -158,7 +159,7 @@ class Handle(Struct, frozen=True):
         are refused with `ConversationDeletedError`.
         """
         if self.sets_retain:
-            sets, checked = (*writes, self.retention), (*checks, UNPINNED)
+            sets, checked = with_one_head((*writes, self.retention)), (*checks, UNPINNED)
             plain = replace(self, sets_retain=False)
             outcome = plain.append(
                 messages, key, checked, sets, keep=keep, takes_first=takes_first, saw=saw, life=life

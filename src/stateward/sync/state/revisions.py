@@ -13,6 +13,7 @@ from typing import Any
 from stateward.codec import MOST, encode_messages
 from stateward.context.compaction import SUMMARY, kept
 from stateward.errors import InvalidInput
+from stateward.layers.outage.asked import ASKED, stored_asked
 from stateward.ops import (
     Append,
     CommitsAt,
@@ -73,13 +74,14 @@ def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> list[Chan
     """Remove every message after a position; returns the removed ones."""
     life: Life | None = None
     while True:
-        fetched = handle.fetch(documents=(EDITS,))
+        fetched = handle.fetch(documents=(EDITS, ASKED))
         life = _check_head(handle, expect, fetched.head, life)
         entries = [entry for entry in entries_after(handle, at, follow=False)]
-        if not entries:
-            return []
-        gone = Replace({entry.seq: None for entry in entries})
-        if _committed(handle, (gone, Delete(SUMMARY)), fetched) is not None:
+        writes = _unasked(fetched)
+        if entries:
+            gone = Replace({entry.seq: None for entry in entries})
+            writes = (gone, Delete(SUMMARY), *writes)
+        if not writes or _committed(handle, writes, fetched) is not None:
             return [change_of(entry) for entry in entries]
 
 
@@ -89,12 +91,13 @@ def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | None) 
     bodies = encode_messages(messages, handle.scope.limits) if messages else ()
     life: Life | None = None
     while True:
-        fetched = handle.fetch(documents=(EDITS,))
+        fetched = handle.fetch(documents=(EDITS, ASKED))
         head = fetched.head
         life = _check_head(handle, expect, head, life)
-        writes: tuple[Write, ...] = ()
+        writes = _unasked(fetched)
         if head.live:
-            writes = (Replace(dict.fromkeys(_numbers(handle, head))), Delete(SUMMARY))
+            gone = Replace(dict.fromkeys(_numbers(handle, head)))
+            writes = (gone, Delete(SUMMARY), *writes)
         if bodies:
             writes = (*writes, Append(bodies))
         if not writes:
@@ -105,6 +108,11 @@ def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | None) 
             if bodies:
                 handle.tell(messages, applied.version)
             return Appended("stored", applied.version, Cursor(applied.version, applied.stamp))
+
+
+def _unasked(fetched: Fetched) -> tuple[Write, ...]:
+    """Return the writes that remove the questions that wait: they come after every message."""
+    return stored_asked(()) if ASKED in fetched.documents else ()
 
 
 def _numbers(handle: Handle, head: Head) -> Iterable[int]:

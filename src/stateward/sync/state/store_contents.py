@@ -15,7 +15,8 @@ from stateward.records import Cursor, EntityChange, ThreadInfo
 from stateward.state.about import Labels
 from stateward.state.window_record import Context, Knowledge
 from stateward.sync.state.layered import Sections
-from stateward.sync.state.threads import Thread, list_threads
+from stateward.sync.state.thread_list import list_threads
+from stateward.sync.state.threads import Thread
 from stateward.sync.state.users import Shared, User
 
 # What a conversation does not need is imported by the method that does: half of all modules.

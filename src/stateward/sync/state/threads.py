@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from msgspec.structs import replace
 
-from stateward.codec import AnyMessage, Retention, check_id, check_key, decode, seconds
+from stateward.codec import AnyMessage, Retention, check_count, check_id, check_key, decode, seconds
 from stateward.context.compaction import Compaction, check_compaction
 from stateward.context.tokens import Count
 from stateward.context.window import Bounds, Oversized
@@ -24,54 +24,44 @@ from stateward.ops import (
     Duplicate,
     Fence,
     Lease,
-    List,
     LogAt,
     NotYours,
     Put,
     SetHead,
 )
-from stateward.records import (
-    Appended,
-    Branch,
-    Change,
-    Cursor,
-    Late,
-    Origin,
-    Summary,
-    ThreadInfo,
-    moment,
-)
-from stateward.state.about import ABOUT, VARS, Labels, checked, described, shown_in
+from stateward.records import Appended, Branch, Change, Cursor, Late, Origin, Summary, moment
+from stateward.state.about import ABOUT, VARS, checked, described
 from stateward.state.appended import appended
 from stateward.state.conversation_life import Life
 from stateward.state.refusals import applied_in_part, stored
 from stateward.state.shared_message import FORKED_FROM
 from stateward.state.stored_document import document_at
 from stateward.state.window_record import Context, Window
-from stateward.state.window_request import WindowRequest, thread_info
+from stateward.state.window_request import WindowRequest
 from stateward.sync.layers.leases.held import HeldLease
 from stateward.sync.layers.outage.replay import LATE
 from stateward.sync.state.documents import DocumentHandle
 from stateward.sync.state.feeds import change_of, entries_after
+from stateward.sync.state.first_append import append_first
 from stateward.sync.state.handle import Handle
 from stateward.sync.state.json_document import append_patching
 from stateward.sync.state.locks import Lock
 from stateward.sync.state.scope import Scope
 from stateward.sync.state.summaries import compact, stored_summary
-from stateward.sync.state.turns import Turn, append_first
+from stateward.sync.state.thread_lives import LiveThread
+from stateward.sync.state.turns import Turn
 from stateward.sync.state.windows import read_window
 
 # Modules that few conversations need are imported by the methods that use them.
 if TYPE_CHECKING:
     from stateward.shapes import Shape, Translation
     from stateward.state.effect_record import Reconcile
-    from stateward.sync.state.recent import Order
 
 Position = int | str | Cursor | Window
 R = TypeVar("R")
 
 
-class Thread:
+class Thread(LiveThread):
     """One conversation. Creating a handle does no I/O."""
 
     def __init__(
@@ -154,6 +144,9 @@ class Thread:
         self,
         *,
         key: str,
+        question: AnyMessage | None = None,
+        instead_of: int | None = None,
+        live: bool = False,
         last: int | None = None,
         turns: int | None = None,
         max_tokens: int | None = None,
@@ -173,14 +166,39 @@ class Thread:
         takes), then raises `LeaseHeld`; if its process died, this takes over after `ttl` seconds.
         While the store is down nothing is raised, unless the policy says so: `turn.known` is False.
 
+        With `question`, that message is stored before the block begins: whatever becomes of the
+        answer, readers see it, as one of `window.unanswered`. `turn.messages` ends with it, and
+        `turn.store` takes the answer alone. The same key with another question raises
+        `KeyReusedError`. With `instead_of`, the number of a message, the turn replaces it and all
+        that come after it, and the window ends before it: see `turn.store`.
+
+        With `live`, what is passed to `turn.write` can be read while the model speaks: see `live`.
+
         With `alone`, requests take turns in the conversation, as with `lead`. With `context`,
         `turn.context` is what `store.context` returns.
         """
         bounds = Bounds.of(last, turns, max_tokens, count, oversized)
         compaction = check_compaction(summarize, None, None)
-        handle = self.handle
-        request = WindowRequest(handle.entity, handle.owner, bounds, compaction=compaction)
-        return Turn(handle, key, request, context=context, alone=alone, ttl=ttl, wait=wait)
+        handle, upto = self.handle, None
+        if instead_of is not None:
+            upto = Cursor(check_count(instead_of, "instead_of") - 1)
+            if context or summarize is not None:
+                raise InvalidInput("give instead_of= without context= and summarize=")
+        request = WindowRequest(
+            handle.entity, handle.owner, bounds, upto=upto, compaction=compaction, asked=False
+        )
+        return Turn(
+            handle,
+            key,
+            request,
+            context=context,
+            alone=alone,
+            ttl=ttl,
+            wait=wait,
+            question=question,
+            instead_of=instead_of,
+            live=live,
+        )
 
     def effect(
         self,
@@ -347,6 +365,7 @@ class Thread:
         Its effects are removed too, except unknown ones: they stay until they are decided.
         """
         from stateward.sync.state.effects import drop_effects
+        from stateward.sync.state.live_feed import drop_streams
 
         handle = self.handle
         outcome = handle.commit((Drop(),), reading=(FORKED_FROM,))
@@ -357,6 +376,7 @@ class Thread:
             forget_branch(handle, outcome.values[FORKED_FROM], at)
         with applied_in_part():  # a repetition of the call removes the effects that are left
             drop_effects(handle.scope, handle.entity)
+            drop_streams(handle)
 
     def claim(self, *, user: str) -> Thread:
         """Give a conversation without an owner to a user, and return that user's handle.
@@ -365,6 +385,7 @@ class Thread:
         Raises `InvalidInput` if the conversation does not exist; it is not created.
         """
         from stateward.sync.state.effects import give_effects
+        from stateward.sync.state.live_feed import give_streams
 
         theirs = Thread(self.handle.scope, self.id, check_id(user, "a user"), self.handle.retain)
         nobodys = replace(self.handle, owner="")
@@ -384,6 +405,7 @@ class Thread:
             else:
                 stored(outcome, self.handle.entity)
             give_effects(self.handle.scope, self.handle.entity, user)
+            give_streams(self.handle, user)
             return theirs
 
     def fork(self, *, to: str, at: Position | None = None) -> Thread:
@@ -538,30 +560,3 @@ def _cursor(at: Position) -> Cursor:
 
 def _maybe(at: Position | None) -> Cursor | None:
     return None if at is None else _cursor(at)
-
-
-def list_threads(
-    scope: Scope,
-    owner: str | None,
-    prefix: str,
-    reverse: bool,
-    labels: Labels | None,
-    archived: bool | None,
-    order: Order,
-    before: str | None,
-    limit: int | None,
-) -> Iterator[ThreadInfo]:
-    """Yield conversations by id, or the most recently updated first."""
-    from stateward.sync.state.recent import listed
-
-    op = List(
-        scope.namespace,
-        kind=THREAD,
-        owner=owner,
-        prefix=prefix,
-        reverse=reverse,
-        documents=(ABOUT,),
-    )
-    wanted = shown_in(labels, archived)
-    for thread, cursor in listed(scope, op, order, before, limit, wanted, rare=bool(labels)):
-        yield thread_info(thread, cursor)

@@ -8,7 +8,6 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 from zlib import crc32
 
@@ -18,7 +17,9 @@ from stateward.codec import decode, encode
 from stateward.engine import Capabilities
 from stateward.errors import InvalidInput, StoreTooSlow
 from stateward.kinds import ERASED, SPILL, erasure_of
+from stateward.layers.outage.asked import ASKED, taken_in, unchanged
 from stateward.layers.outage.backlog import Backlog
+from stateward.layers.outage.log_end import LogEnd, Searched
 from stateward.layers.outage.neighbours import NearRecord
 from stateward.layers.outage.spill import SpillRecord
 from stateward.layers.redelivery import duplicate_of, log_of
@@ -27,6 +28,7 @@ from stateward.observe.counters import Counters
 from stateward.ops import (
     Append,
     Applied,
+    Check,
     Commit,
     CommitsAt,
     Conflict,
@@ -67,23 +69,6 @@ REFUSALS = 3  # of a turn, while the store takes other writes, before it is set 
 
 Admit = Callable[[Entity, float], float]
 Ask = Callable[[Sequence[Op]], list[Outcome]]
-
-
-class Searched(NamedTuple):
-    """Entries of a thread in one of its lives, among which a turn is not."""
-
-    life: int
-    low: int
-    high: int
-
-
-class LogEnd(NamedTuple):
-    """The end of a log as it was last seen: what was written before `newest` comes late there."""
-
-    version: int
-    stamp: str | None
-    newest: float  # by this machine's clock
-    marks: list[dict[str, Any]]
 
 
 class Replayer:
@@ -160,7 +145,7 @@ class Replayer:
             return place
         self._measure_clock(ask, record)
         written = record.at + self._least
-        if place is None:
+        if place is None or record.asked is not None:
             place = self._look(ask, record, written)
             if place is None:
                 return None
@@ -172,7 +157,10 @@ class Replayer:
             marks = [*marks, {"first": first, "last": last, "written": written}][-MARKS_KEPT:]
             writes = (*writes, Put(LATE, encode({"turns": marks}, "the marks")))
         undropped = written if record.undropped is None else min(written, record.undropped)
-        checks = (NotDroppedSince(undropped), LogAt(place.version, place.stamp))
+        checks: tuple[Check, ...] = (NotDroppedSince(undropped), LogAt(place.version, place.stamp))
+        if record.asked is not None and record.key is not None:
+            writes = (*writes, *taken_in(place.asked, record.key, record.asked))
+            checks = (*checks, unchanged(place.asked))
         commit = Commit(record.entity, record.op, writes, checks, record.owner, record.retain)
         try:
             outcome = ask((commit,))[0]
@@ -227,23 +215,23 @@ class Replayer:
     def _look(self, ask: Ask, record: SpillRecord, written: float) -> LogEnd | None:
         """Return where the log ends; None if the record is not to be sent any more."""
         entity = record.entity
-        tail = Fetch(entity, None, Log(last=LOOK_BACK, details=True), documents=(LATE,))
+        tail = Fetch(entity, None, Log(last=LOOK_BACK, details=True), documents=(LATE, ASKED))
         fetched = ask((tail,))[0]
         assert isinstance(fetched, Fetched)
         if self._was_erased(ask, record, written):
             self._discard(record, "erased")
             return None
         head, entries = fetched.head, fetched.entries
-        marks = decode(fetched.documents[LATE].json)["turns"] if fetched.documents else []
+        marks = decode(fetched.documents[LATE].json)["turns"] if LATE in fetched.documents else []
         if self._is_there(ask, record, fetched, written):
             if head.stamp == record.op:
                 self._end_at(entity, LogEnd(head.version, head.stamp, record.at, marks))
             self._stored(record)
             return None
-        end = self._ends.get(entity)
+        asked, end = fetched.documents.get(ASKED), self._ends.get(entity)
         if end is not None and (end.version, end.stamp) == (head.version, head.stamp):
-            return end
-        return LogEnd(head.version, head.stamp or None, self._newest(entries), marks)
+            return end._replace(asked=asked)
+        return LogEnd(head.version, head.stamp or None, self._newest(entries), marks, asked)
 
     def _newest(self, entries: Sequence[Entry]) -> float:
         """Return when the newest entry was written, which may be long before it was stored."""

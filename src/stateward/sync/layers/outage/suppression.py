@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from stateward.errors import AccessRefused, StatewardError, StoreUnavailable, TooFewReplicas
 from stateward.layers.outage.answers import Dropped, Spilled, Suppressed
+from stateward.layers.outage.asked import moved_by
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.neighbours import NearRecord
 from stateward.layers.outage.spill import SpillRecord
@@ -163,6 +164,7 @@ class Suppression:
             append.takes_first,
             append.note,
             min((c.at for c in commit.checks if type(c) is NotDroppedSince), default=None),
+            moved_by(commit),
         )
         spilled = self._backlog.add(record)
         self._counters.suppressed += 1
