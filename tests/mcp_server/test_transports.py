@@ -73,7 +73,7 @@ async def test_every_tool_over_stdio(seeded: Seeded) -> None:
     with sync.open(seeded.url, heartbeat=None) as store:
         first = next(iter(store.operations.entries()))
         assert first.who.endswith("(says: ada)")
-        assert first.what == "document patch"
+        assert first.what == "thread pin"
 
 
 async def test_the_command_only_reads_and_is_for_one_user_if_told_so(seeded: Seeded) -> None:
@@ -301,6 +301,8 @@ async def test_the_service_has_the_same_tools_for_who_has_a_key(served: Served) 
     with sync.open(served.direct, heartbeat=None) as store:
         entries = list(store.operations.entries())
         assert [it.what for it in entries if it.outcome == "done"] == [
+            "thread pin",
+            "thread unpin",
             *("document patch", "document undo", "question answer"),
             "thread read",  # by an operator
         ]
