@@ -187,18 +187,19 @@ class _Path(NamedTuple):
 
 
 class RouteTable:
-    """Finds the route of a request by the number of segments and the one after `/v1`."""
+    """Finds the route of a request by how many segments it has, the first two and the last."""
 
     def __init__(self, routes: Sequence[RestRoute]) -> None:
         self.routes = tuple(routes)
         by_path: dict[str, _Path] = {}
-        self._paths: dict[tuple[int, bytes, bytes], list[_Path]] = {}
+        self._paths: dict[tuple[int, bytes, bytes, bytes], list[_Path]] = {}
         for route in routes:
             path = by_path.get(route.path)
             if path is None:
                 path = by_path[route.path] = _taken_apart(route.segments)
-                _, first, second, *_ = map(str.encode, route.segments)
-                self._paths.setdefault((len(route.segments), first, second), []).append(path)
+                _, first, second, *_ = segments = [part.encode() for part in route.segments]
+                last = b"" if segments[-1].startswith(b"{") else segments[-1]
+                self._paths.setdefault((len(segments), first, second, last), []).append(path)
             path.methods[route.method] = route
 
     def find(
@@ -211,7 +212,9 @@ class RouteTable:
         if len(segments) < 3 or not all(segments[1:]):
             return None
         others: set[str] = set()
-        for path in self._paths.get((len(segments), segments[1], segments[2]), ()):
+        start = len(segments), segments[1], segments[2]
+        paths = self._paths.get((*start, segments[-1]), ())  # with that word at the end
+        for path in (*paths, *self._paths.get((*start, b""), ())):  # or with a name
             for at, literal in path.literals:  # a plain loop: each request runs through it
                 if segments[at] != literal:
                     break
