@@ -423,6 +423,8 @@ async def test_a_key_that_is_narrowed_to_names_reaches_no_others(service: Servic
             assert json.loads(answered.body)["items"] == []
     for path in ("/v1/execute", "/v1/wait"):
         assert (await service.ask("narrow", "POST", path, {"ops": []})).status == 403
+    found = await service.call_tool("narrow", "find", False, "own")
+    assert b"only for certain" in found.body, "find looks at ids of every kind"
     listed = await service.ask("narrow", "GET", "/v1/users/ada/documents")
     assert listed.status == 403, "names of documents are not told either"
     path, new = "/v1/users/ada/documents/notes", {"if-none-match": "*"}

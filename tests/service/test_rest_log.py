@@ -12,8 +12,10 @@ from servers.service import RunningService
 from service.conftest import Served
 from service.test_rest import MESSAGES, Api, shown
 from stateward import sync
+from stateward.ops import Commit, Drop
 from stateward.records import LoggedOperation
 from stateward.server.rest_routes import ROUTES
+from stateward.world import World
 
 # What agents do all day, whoever has lent them the key.
 AGENTS = {
@@ -138,6 +140,20 @@ def test_a_lease_is_broken_under_its_own_kind(api: Api) -> None:
     intended, failed = log_of(api)[-2:]
     assert (intended.target, intended.detail) == ("leader/l", {"token": 1})
     assert failed.outcome == "failed"
+
+
+def test_a_deletion_that_was_interrupted_is_completed_by_its_repetition(api: Api) -> None:
+    boss = api.served.key("operate", ("halves",))
+    with sync.open(api.served.direct, namespace="halves", heartbeat=None) as store:
+        thread = store.thread("t-1")
+        thread.append({"role": "user", "content": "hi"})
+        thread.effect("call-1", lambda: "done")
+        # As far as a process came that was killed after its first commit.
+        drop = Commit(thread.handle.entity, World().new_op(), (Drop(),))
+        store.sections["workflows"].execute([drop])
+        assert [effect.id for effect in store.effects()]
+        assert api.ask("DELETE", "/v1/threads/t-1", key=boss).status == 204
+        assert [effect.id for effect in store.effects()] == []
 
 
 def test_the_log_is_read_page_by_page_verified_and_exported(api: Api) -> None:

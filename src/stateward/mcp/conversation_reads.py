@@ -11,6 +11,7 @@ from stateward.actions.action import ActionCall, Actions, Mcp, Missing
 from stateward.actions.arguments import After, Arguments, Limit
 from stateward.actions.page import before_number
 from stateward.actions.threads import ThreadId, thread_of
+from stateward.errors import NotPermitted
 from stateward.kinds import THREAD
 from stateward.mcp.size import page_of
 from stateward.mcp.tool import McpTool, ToolCall
@@ -43,8 +44,14 @@ class FindResult(Struct, frozen=True):
 
 
 async def _find(call: ToolCall) -> FindResult:
+    asker = call.caller.asker
+    if asker.only:
+        raise NotPermitted(
+            f"this key is only for certain {asker.narrowed_to}, and find looks at ids of every "
+            "kind: list_conversations and list_workflows show what the key is for"
+        )
     scope = call.store.sections["workflows"]
-    everybody = call.caller.asker.user is None
+    everybody = asker.user is None
     found = await find_in(scope, call.given.text, users=everybody, log=False)
     return FindResult(found.entities, found.user, found.kinds, found.threads)
 

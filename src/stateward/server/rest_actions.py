@@ -117,9 +117,10 @@ async def answer_action(action: Action, call: RestCall) -> Reply:
     try:
         value = await carry_out(action, asked, call.log)
     except Missing:
-        if action.rest.asked.startswith("DELETE") and call.asker.user is None:
-            return Reply(204)  # it is as if it had been deleted before
-        raise
+        if not action.rest.asked.startswith("DELETE") or call.asker.user is not None:
+            raise
+        # It is as if it had been deleted before; a deletion that was interrupted is completed.
+        value = await action.carry_out(asked)
     if value is None:
         return Reply(204)
     status, headers = action.rest.status or 200, {}
