@@ -98,6 +98,8 @@ READ_FIRST = (
     "Thread.append expecting",
     "Thread.append having seen",
     "Thread.turn",
+    "Thread.turn question",
+    "Thread.turn instead_of",
     "Turn.store",
     "Turn.store with context",
 )
