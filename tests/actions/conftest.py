@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -15,13 +16,15 @@ import pytest
 import stateward
 from stateward import EffectUnknown, Permanent, cli
 from stateward.actions.action import Action, Missing
+from stateward.kinds import LOCK
 from stateward.mcp.tool import WRITTEN, ToolCall, ToolCaller
 from stateward.mcp.tools import TOOLS
+from stateward.ops import Acquire, Applied, Commit, Entity
 from stateward.records import LoggedOperation
 from stateward.server.asker import Asker
 from stateward.server.service import app
 
-# Arguments of each action, on things that `filled` makes; "question": the id of the one there is.
+# Arguments of each action, on things that `fill` makes; "question" and "token": of what it made.
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "thread list": {},
     "thread delete": {"thread": "t"},
@@ -85,6 +88,12 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "schedule pause": {"schedule": "nightly"},
     "schedule resume": {"schedule": "nightly"},
     "schedule delete": {"schedule": "nightly"},
+    "lock list": {},
+    "lock break": {"lock": "l", "token": "token"},
+    "operations list": {},
+    "operations verify": {},
+    "operations export": {},
+    "operations trim": {"before": datetime(2000, 1, 1, tzinfo=UTC), "days": 9000.0},
     "kind list": {},
     "kind pause": {"kind": "k"},
     "kind resume": {"kind": "k"},
@@ -99,8 +108,8 @@ async def _cut_off() -> None:
     raise TimeoutError
 
 
-async def fill(url: str) -> str:
-    """Make one of everything; returns the id of the open question."""
+async def fill(url: str) -> dict[str, Any]:
+    """Make one of everything; returns the id of the open question, and the token of the lock."""
     async with stateward.open(url, heartbeat=None) as store:
         async with store.workflow("waits", kind="k", user="ada") as run:
             await run.step("one", str, 1)
@@ -122,8 +131,12 @@ async def fill(url: str) -> str:
             await documents.put({"secret": 0}, "d")
             await documents.put({"secret": 2}, "d")
         await store.journal("j").append({"secret": 1})
+        held = Commit(Entity("default", LOCK, "l"), "op", (Acquire("nonce", 600.0, "holder"),))
+        (granted,) = await store.sections["workflows"].execute((held,))
+        assert isinstance(granted, Applied)
+        assert granted.lease is not None
         (question,) = [question.id async for question in store.waiting()]
-        return question
+        return {"question": question, "token": granted.lease.token}
 
 
 class Interfaces:
@@ -133,15 +146,15 @@ class Interfaces:
         self._folder = folder
         self._made = 0
         self.url = ""
-        self._question = ""
+        self._made_ids: dict[str, Any] = {}
 
     def arguments(self, row: Action) -> dict[str, Any]:
         """Fill a new store, and return arguments that fit."""
         self._made += 1
         self.url = f"sqlite:///{self._folder}/{self._made}.db"
-        self._question = asyncio.run(fill(self.url))
+        self._made_ids = asyncio.run(fill(self.url))
         given = ARGUMENTS[row.name]
-        return {n: self._question if v == "question" else v for n, v in given.items()}
+        return {n: self._made_ids.get(v, v) if isinstance(v, str) else v for n, v in given.items()}
 
     def log(self) -> list[LoggedOperation]:
         async def read() -> list[LoggedOperation]:
@@ -205,6 +218,10 @@ def _words(row: Action, given: dict[str, Any]) -> list[str]:
     if row.name == "effect resolve":  # its options say the decision
         return [given["effect"], f"--{given['decision']}", json.dumps(given["result"]), "--yes"]
     words = [given[name] for name in words_of(row)]
+    if row.name == "lock break":
+        return [*words, "--yes"]  # it looks the token up
+    if row.name == "operations trim":
+        return ["--days", str(given["days"]), "--yes"]
     for field in options_of(row):
         if field.name in given:
             value = given[field.name]

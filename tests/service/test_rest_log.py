@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from servers.service import RunningService
@@ -15,6 +15,7 @@ from stateward import sync
 from stateward.ops import Commit, Drop
 from stateward.records import LoggedOperation
 from stateward.server.rest_routes import ROUTES
+from stateward.server.route import RestRoute
 from stateward.world import World
 
 # What agents do all day, whoever has lent them the key.
@@ -63,14 +64,20 @@ def log_of(api: Api, namespace: str = "default") -> list[LoggedOperation]:
         return list(store.operations.entries())
 
 
+def logged(route: RestRoute) -> Literal["read", "change"] | None:
+    """Return whether the log has what the route reads, or what it changes; None: neither."""
+    row = route.action if route.action is not None and route.action.log else route.deed
+    return None if row is None else "read" if row.reads else "change"
+
+
 def test_every_route_that_changes_something_says_what_the_log_says_of_it() -> None:
     unsaid = {
         f"{route.method} {route.path}"
         for route in ROUTES
-        if route.method != "GET" and (route.deed is None or route.deed.reads)
+        if route.method != "GET" and logged(route) != "change"
     }
     assert unsaid == AGENTS, "a new route that changes something by hand needs a deed"
-    read = {route.path for route in ROUTES if route.method == "GET" and route.deed is not None}
+    read = {route.path for route in ROUTES if route.method == "GET" and logged(route) is not None}
     assert read == TRANSCRIPTS, "a new route that hands out transcripts needs a deed"
     for route in ROUTES:
         if route.deed is not None:
@@ -136,9 +143,14 @@ def test_what_an_operator_does_has_two_entries_and_a_read_one(api: Api) -> None:
 
 
 def test_a_lease_is_broken_under_its_own_kind(api: Api) -> None:
-    assert api.ask("POST", "/v1/locks/l/break", {"token": 1, "leader": True}).status == 404
+    asked = {"token": 1, "leader": True}
+    with sync.open(api.served.direct, heartbeat=None) as store:
+        assert api.ask("POST", "/v1/locks/l/break", asked).status == 404
+        with store.elect("l", ttl=600):
+            assert api.ask("POST", "/v1/locks/l/break", {**asked, "token": 7}).status == 409
     intended, failed = log_of(api)[-2:]
-    assert (intended.target, intended.detail) == ("leader/l", {"token": 1})
+    assert intended.target == "leader/l"
+    assert intended.detail == {"interface": "rest", "token": 7}
     assert failed.outcome == "failed"
 
 

@@ -31,6 +31,10 @@ class Missing(InvalidInput):
         self.noun, self.id = noun, id
 
 
+class Overtaken(InvalidInput):
+    """A change since the thing was looked at: the asker has to look again."""
+
+
 class Principal(Protocol):
     """Somebody who asks, with the rights of a key, a token or an account on this machine."""
 
@@ -116,7 +120,7 @@ class Action(NamedTuple):
     result: Any  # the type of what the handler returns; None: nothing
     right: str
     role: str  # the least that has the right
-    kind: str  # of the entity it is about
+    kind: str | Callable[[ActionCall], str]  # of the entity it is about
     about: str  # the argument that is its id; "": it is about none
     log: str | None  # what the operations log calls it; None: it says nothing of it
     unlogged: str = ""  # why it says nothing
@@ -136,9 +140,15 @@ class Action(NamedTuple):
     def noun(self) -> str:
         return self.name.partition(" ")[0]
 
-    def target(self, call: ActionCall) -> str:
-        """Return the id of what the action is about."""
-        return str(getattr(call.arguments, self.about))
+    def target(self, call: ActionCall) -> tuple[str, str]:
+        """Return the kind and the id of what the action is about."""
+        kind = self.kind if isinstance(self.kind, str) else self.kind(call)
+        return kind, str(getattr(call.arguments, self.about))
+
+    def missing(self, call: ActionCall) -> Missing:
+        """Return the error that what the action is about does not exist."""
+        kind, id = self.target(call)
+        return Missing(self.noun if isinstance(self.kind, str) else kind, id)
 
 
 class ActionOptions(TypedDict, total=False):
@@ -146,7 +156,7 @@ class ActionOptions(TypedDict, total=False):
 
     right: str
     role: str
-    kind: str
+    kind: str | Callable[[ActionCall], str]
     about: str
     log: str | None
     unlogged: str

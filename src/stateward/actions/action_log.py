@@ -15,7 +15,7 @@ from stateward.state.operation_record import DONE, target_of
 from stateward.state.operations_log import OperationsLog
 
 LOOK_SPAN = timedelta(hours=1)  # for so long it is one look
-OF_RESULT = ("changed", "status")  # fields of a result that are logged, if it has them
+OF_RESULT = ("changed", "status", "trimmed")  # fields of a result that are logged, if it has them
 
 
 class ActionLog:
@@ -49,8 +49,7 @@ class ActionLog:
         return self._log.recording(
             call.principal.who,
             action.log,
-            action.kind,
-            action.target(call),
+            *action.target(call),
             detail=self._detail(action, call, before),
             correlation=correlation_id(),
             makes_room=action.makes_room,
@@ -63,12 +62,11 @@ class ActionLog:
         thing adds no other.
         """
         assert action.log is not None
-        who, id = call.principal.who, action.target(call)
-        target = target_of(action.kind, id)
-        if await self._continues(call, (who, action.log, target)):
+        who, (kind, id) = call.principal.who, action.target(call)
+        if await self._continues(call, (who, action.log, target_of(kind, id))):
             return
         detail = self._detail(action, call, None)
-        self.number = await self._log.record(who, action.log, action.kind, id, detail=detail)
+        self.number = await self._log.record(who, action.log, kind, id, detail=detail)
 
     async def _continues(self, call: ActionCall, expected: tuple[str, str, str]) -> bool:
         if self._look is None or re.fullmatch(r"[1-9][0-9]{0,14}", self._look) is None:

@@ -29,7 +29,7 @@ async def narrow(action: Action, call: ActionCall) -> None:
         return
     thing = await action.info(call)
     if thing is None and action.look_up is not None:
-        raise Missing(action.noun, action.target(call))
+        raise action.missing(call)
     for only in call.principal.only:
         only.require(action.noun, thing)
 
@@ -40,6 +40,10 @@ class Prepared(NamedTuple):
     action: Action
     call: ActionCall
     before: Any
+
+    def with_arguments(self, arguments: Any) -> Prepared:
+        """Return the same with arguments that were filled in from what stands before."""
+        return self._replace(call=self.call._replace(arguments=arguments))
 
     async def carry_out(self, recorder: ActionLog) -> Any:
         """Log the action, do it, and log how it ended; returns what its handler returns."""
@@ -64,7 +68,7 @@ async def prepare(action: Action, call: ActionCall) -> Prepared:
         return Prepared(action, call, None)
     before = await action.look_up(call)
     if before is None:
-        raise Missing(action.noun, action.target(call))
+        raise action.missing(call)
     return Prepared(action, call, before)
 
 
@@ -84,7 +88,7 @@ async def _done(action: Action, call: ActionCall) -> Any:
         if isinstance(error, Missing | NotPermitted) or action.look_up is None:
             raise
         if await action.look_up(call) is None:
-            raise Missing(action.noun, action.target(call)) from error
+            raise action.missing(call) from error
         raise
     if action.cursor is not None:
         if not isinstance(value, Page):
@@ -94,5 +98,5 @@ async def _done(action: Action, call: ActionCall) -> Any:
             value = replace(value, items=items)
         return value
     if value is None and action.result is not None:  # what is to be read is not there
-        raise Missing(action.noun, action.target(call))
+        raise action.missing(call)
     return value

@@ -11,6 +11,8 @@ from stateward.actions.effects import EFFECTS
 from stateward.actions.journals import JOURNALS
 from stateward.actions.kinds import KINDS
 from stateward.actions.knowledge import KNOWLEDGE
+from stateward.actions.locks import LOCKS
+from stateward.actions.operations import OPERATIONS_LOG
 from stateward.actions.questions import QUESTIONS
 from stateward.actions.schedules import SCHEDULES
 from stateward.actions.tasks import TASKS
@@ -22,8 +24,8 @@ from stateward.errors import InvalidInput
 
 ACTIONS: tuple[Action, ...] = (
     *(*THREADS, *TRANSCRIPTS, *KNOWLEDGE, *DOCUMENTS, *SHARED_DOCUMENTS),
-    *(*WORKFLOWS, *QUESTIONS, *TASKS, *EFFECTS, *SCHEDULES, *KINDS),
-    *(*CONTEXT, *JOURNALS, *USERS),
+    *(*WORKFLOWS, *QUESTIONS, *TASKS, *EFFECTS, *SCHEDULES, *LOCKS, *KINDS),
+    *(*CONTEXT, *JOURNALS, *USERS, *OPERATIONS_LOG),
 )
 
 for _name, _count in Counter(row.name for row in ACTIONS).items():

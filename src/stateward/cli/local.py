@@ -88,7 +88,7 @@ class LocalStore:
             return self._runner.run(work)
         except Missing as error:
             find = f"stateward {action.noun} list URL"
-            refuse_unknown(action.noun, error.id, self._namespace, find)
+            refuse_unknown(error.noun, error.id, self._namespace, find)
 
 
 @contextmanager

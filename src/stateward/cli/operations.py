@@ -10,9 +10,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import to_builtins
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from stateward import sync
+from stateward.actions.operations import OPERATIONS_LOG, TrimOperations, target_named
 from stateward.cli.common import (
     CLAIM,
     FAILED,
@@ -25,14 +26,14 @@ from stateward.cli.common import (
     store_and_words,
     write_lines,
 )
+from stateward.cli.local import opened_locally
 from stateward.cli.tables import cell, table
-from stateward.cli.verbs import Deed, Verb, changed, opened
+from stateward.cli.verbs import Verb, changed, opened
 from stateward.codec import MOST
 from stateward.engines.registry import parse
 from stateward.errors import InvalidInput
-from stateward.kinds import OPERATIONS
 from stateward.records import LoggedOperation, OperationsCheck
-from stateward.state.operation_record import exported, heading, target_of
+from stateward.state.operation_record import exported, heading
 
 EXAMPLES = """\
 examples:
@@ -67,13 +68,8 @@ it writes to stdout. A file appears complete or not at all. Changes nothing.
 examples:
   stateward operations export sqlite:///agents.db operations.jsonl
   stateward operations export sqlite:///agents.db | jq .entry"""
-TRIM = """\
-Without this, the log is kept for ever. The hash of the last removed entry is kept, and the rest is
-verified from there. Export the entries first. A log that does not verify is left alone.
-
-examples:
-  stateward operations trim sqlite:///agents.db --days 365 --dry-run
-  stateward operations trim sqlite:///agents.db --days 365 --yes"""
+TRIM = OPERATIONS_LOG["trim"]
+TRIM_HELP = TRIM.cli.help if TRIM.cli is not None else ""
 LAST = 20
 COLUMNS = ("number", "at", "who", "what", "target", "outcome", "of", "detail")
 
@@ -97,7 +93,8 @@ def _list(options: argparse.Namespace) -> int:
         raise InvalidInput(f"--last must be from 1 to 1000, not {options.last}")
     if options.before is not None and not 1 <= options.before <= MOST:
         raise InvalidInput(f"--before must be the number of an entry, not {options.before}")
-    target = None if options.target is None else _target(options.target)
+    named = options.target
+    target = None if named is None else target_named(named, "--target must be")
     with opened(url, options.namespace) as store:
         entries = _found(store, target, options.before, options.last + 1)
     shown = entries[-options.last :]
@@ -116,15 +113,6 @@ def _list(options: argparse.Namespace) -> int:
     if older is not None:
         print(f"older entries: --before {older}")
     return OK
-
-
-def _target(text: str) -> str:
-    kind, slash, id = text.partition("/")
-    if not slash:
-        raise InvalidInput(
-            f"--target must be KIND/ID, e.g. thread/s-abc123 or user/u-42, not {text!r}"
-        )
-    return text if id.startswith("sha256:") else target_of(kind, id)
 
 
 def _found(
@@ -251,11 +239,12 @@ def _trim(options: argparse.Namespace) -> int:
     if not 0 < options.days < 36_500:
         raise InvalidInput(f"--days must be a number above 0, not {options.days}")
     before = datetime.now(UTC) - timedelta(days=options.days)
-    with opened(url, options.namespace) as store:
-        old = sum(each.at < before for each in store.operations.entries())
+    with opened_locally(url, options) as store:
+        prepared = store.prepare(TRIM, TrimOperations(before, options.days))
+        old = prepared.before.trimmed
 
         def trim() -> dict[str, Any]:
-            return {"trimmed": store.operations.trim(before)}
+            return asdict(store.carry_out(prepared))
 
         def said(report: dict[str, Any]) -> str:
             return f"removed {_many(report['trimmed'])} from before {cell(before)}"
@@ -263,8 +252,7 @@ def _trim(options: argparse.Namespace) -> int:
         about = {"before": before, "old": old, "trimmed": 0}
         days = f"{options.days:g}"
         question = f"Remove {_many(old)} of the operations log that are older than {days} days"
-        deed = Deed(store, OPERATIONS, OPERATIONS, {"days": options.days}, makes_room=True)
-        return changed(options, url, deed, about, question, trim, said)
+        return changed(options, url, about, question, trim, said)
 
 
 VERBS = {
@@ -273,7 +261,7 @@ VERBS = {
     ),
     "list": Verb("stateward operations list [URL] [options]", LIST, _configure_list, _list),
     "trim": Verb(
-        "stateward operations trim [URL] --days N [options]", TRIM, _configure_trim, _trim
+        "stateward operations trim [URL] --days N [options]", TRIM_HELP, _configure_trim, _trim
     ),
     "verify": Verb(
         "stateward operations verify [URL] [options]", VERIFY, _configure_verify, _verify

@@ -11,7 +11,7 @@ import msgspec
 
 from stateward.cli.common import FAILED, OK, ProgressLine, add_by, add_namespace, complain, who
 from stateward.cli.kept_turns import KeptTurns
-from stateward.cli.verbs import Deed, logged, opened
+from stateward.cli.verbs import opened
 from stateward.codec import check_id, check_span
 from stateward.engine import SyncEngine
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
@@ -109,7 +109,8 @@ def _logged(options: argparse.Namespace, stores: dict[str, EngineURL]) -> Iterat
     with ExitStack() as stack:
         for url in stores.values():
             store = stack.enter_context(opened(url, options.namespace))
-            stack.enter_context(logged(options, Deed(store, LAYOUT, LAYOUT)))
+            log = store.operations
+            stack.enter_context(log.recording(who(options), options.command, LAYOUT, LAYOUT))
         yield
 
 

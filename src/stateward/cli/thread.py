@@ -289,7 +289,7 @@ def _delete(options: argparse.Namespace) -> int:
         except InvalidInput:
             prepared = store.prepare(GRAPHS["delete"], asked)
         info: ThreadInfo = prepared.before
-        kind = prepared.action.kind
+        kind, _ = prepared.action.target(prepared.call)
         is_graph = kind == LANGGRAPH_THREAD
         many = "all its checkpoints" if is_graph else count(info.messages, "message")
         whose = f" of the user {info.user!r}" if info.user else ""
@@ -303,7 +303,7 @@ def _delete(options: argparse.Namespace) -> int:
         about["deleted"] = False
         question = f"Delete the {NAMES[kind]} {id!r}{whose} with {many}"
         said = f"the {NAMES[kind]} {id!r} is deleted"
-        return changed(options, url, None, about, question, delete, lambda _: said)
+        return changed(options, url, about, question, delete, lambda _: said)
 
 
 VERBS = {

@@ -155,7 +155,7 @@ def _erase(options: argparse.Namespace) -> int:
 
         about = {"user": id, "owns": counts, "erased": False}
         question = f"Permanently erase the user {cell(id)!r}, with {_said(counts)}"
-        return changed(options, url, None, about, question, erase, said)
+        return changed(options, url, about, question, erase, said)
 
 
 VERBS = {

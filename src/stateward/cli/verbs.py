@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple, NoReturn
 
 from stateward import sync
-from stateward.cli.common import OK, add_namespace, add_url, confirm, who
+from stateward.cli.common import OK, add_namespace, add_url, confirm
 from stateward.cli.listings import PageRequest, RowPage, plain
 from stateward.cli.tables import cell, printable, table
 from stateward.engines.registry import create_sync_engine, looking, parse, refuse_missing
@@ -126,55 +126,23 @@ def show_page(page: RowPage, what: str, namespace: str, widest: int = 60) -> Non
 # --- changes ----------------------------------------------------------------------------
 
 
-class Deed(NamedTuple):
-    """The entry of a change in the operations log: neither values nor words of a conversation."""
-
-    store: sync.Store
-    kind: str
-    id: str
-    detail: dict[str, Any] | None = None
-    makes_room: bool = False  # it can be done in a store that is full
-
-
-@contextmanager
-def logged(options: argparse.Namespace, deed: Deed) -> Iterator[dict[str, Any]]:
-    """Every command that changes something by hand does it within this, after it has asked."""
-    with deed.store.operations.recording(
-        who(options),
-        options.command,
-        deed.kind,
-        deed.id,
-        detail=deed.detail,
-        makes_room=deed.makes_room,
-    ) as outcome:
-        yield outcome
-
-
 def changed(
     options: argparse.Namespace,
     url: EngineURL,
-    deed: Deed | None,
     about: dict[str, Any],
     question: str,
     change: Callable[[], dict[str, Any]],
     done: Callable[[dict[str, Any]], str],
 ) -> int:
-    """Say what would be done, ask, do it, and say what was done, also in the operations log.
+    """Say what would be done, ask, do it, and say what was done.
 
-    `about` says what it is done to; `change` does it and gives what is to be said besides. Without
-    a deed the change is an action, which writes its own entry.
+    `about` says what it is done to; `change` carries an action out, which writes its own entries
+    in the operations log, and returns what is to be said besides.
     """
     report = {"url": url.safe, "namespace": options.namespace, **about, "dry_run": options.dry_run}
     if not options.dry_run:
         confirm(options, f"{url.safe}: {question}")
-        if deed is None:
-            news = change()
-        else:
-            with logged(options, deed) as outcome:
-                news = change()
-                counts = {n: value for n, value in news.items() if type(value) in (bool, int)}
-                outcome |= counts
-        report |= news
+        report |= change()
     if options.json:
         print(json.dumps(plain([report])[0]))
     elif options.dry_run:

@@ -8,7 +8,7 @@ from math import ceil
 
 import msgspec
 
-from stateward.actions.action import Missing
+from stateward.actions.action import Missing, Overtaken
 from stateward.errors import (
     ConversationDeletedError,
     EffectUnknown,
@@ -100,6 +100,8 @@ def problem_of(error: Exception, *, for_user: bool = False) -> tuple[int, bytes,
     """The status, the document and more headers. A user is not told what others have."""
     if isinstance(error, Missing):
         error = Refusal(404, str(error))
+    if isinstance(error, Overtaken):
+        error = Refusal(409, str(error))
     if for_user and (
         isinstance(error, NotYoursError | Missing)
         or (isinstance(error, Refusal) and error.status == 404)

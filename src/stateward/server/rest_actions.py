@@ -19,7 +19,7 @@ from stateward.actions.versions import etag
 from stateward.records import Cursor
 from stateward.server.reply import Reply
 from stateward.server.rest import answer, events, linked
-from stateward.server.route import KEY, RestCall, RestRoute, RouteDeed
+from stateward.server.route import KEY, RestCall, RestRoute
 from stateward.wire import EVENTS
 
 IN_QUERY = ("user",)  # whichever the method
@@ -40,9 +40,6 @@ def _route(row: Action) -> RestRoute:
     rest = [each for name, each in fields.items() if name not in headers]
     in_query = [each for each in rest if method in ("GET", "DELETE") or each.name in IN_QUERY]
     in_body = [each for each in rest if each not in in_query]
-    deed = None
-    if row.log is not None:
-        deed = RouteDeed(row.log, row.kind, row.about, row.logs, row.reads, row.makes_room)
     return RestRoute(
         method,
         path,
@@ -58,7 +55,6 @@ def _route(row: Action) -> RestRoute:
         gives=row.rest.gives,
         one_users=row.for_one_user,
         writes=row.rest.writes,
-        deed=deed,
         action=row,
     )
 

@@ -10,6 +10,8 @@ from stateward.actions.effects import EFFECTS
 from stateward.actions.journals import JOURNALS
 from stateward.actions.kinds import KINDS
 from stateward.actions.knowledge import KNOWLEDGE
+from stateward.actions.locks import LOCKS
+from stateward.actions.operations import OPERATIONS_LOG
 from stateward.actions.questions import QUESTIONS
 from stateward.actions.rights import OWN
 from stateward.actions.schedules import SCHEDULES
@@ -29,8 +31,6 @@ from stateward.server.rest_conversations import CONVERSATIONS
 from stateward.server.rest_documents import DOCUMENTS
 from stateward.server.rest_find import FIND
 from stateward.server.rest_keys import KEYS
-from stateward.server.rest_locks import LOCKS
-from stateward.server.rest_operations import OPERATIONS_LOG
 from stateward.server.rest_replicas import REPLICAS
 from stateward.server.rest_signals import SIGNALS
 from stateward.server.rest_storage import STORAGE
@@ -60,7 +60,7 @@ ROUTES = (
     *routes_of(TASKS),
     *routes_of(EFFECTS),
     *routes_of(SCHEDULES),
-    *LOCKS,
+    *routes_of(LOCKS),
     *routes_of(CONTEXT),
     *routes_of(JOURNALS),
     *routes_of(USERS),
@@ -68,7 +68,7 @@ ROUTES = (
     *FIND,
     *routes_of(KINDS),
     *REPLICAS,
-    *OPERATIONS_LOG,
+    *routes_of(OPERATIONS_LOG),
     *KEYS,
     *SIGNALS,
     *AUDITS,
