@@ -9,19 +9,24 @@ redis://… (pip install 'stateward[redis]'), or postgresql://… (pip install '
 
     curl -X POST localhost:8000/chat/s-1 -H 'X-User: u-42' -H 'Idempotency-Key: request-1' \
          -H 'Content-Type: application/json' -d '{"text": "Where is my order?"}'
+
+The same with /chat/s-1/live streams the answer.
 """
 
 import asyncio
 import contextlib
 import os
 import random
+from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Any
 
-from fastapi import BackgroundTasks, Depends, FastAPI, Header
+from fastapi import Depends, FastAPI, Header, Response
 from pydantic import BaseModel
 
 import stateward
 from stateward.integrations.asgi import StoreMiddleware, current_store
+from stateward.integrations.starlette import live_response, resumed_response
 
 Message = dict[str, Any]
 
@@ -42,6 +47,7 @@ async def signed_in(x_user: Annotated[str, Header()]) -> str:
 
 Store = Annotated[stateward.Store, Depends(current_store)]
 User = Annotated[str, Depends(signed_in)]
+Key = Annotated[str, Header(alias="Idempotency-Key")]
 
 
 class Question(BaseModel):
@@ -50,38 +56,57 @@ class Question(BaseModel):
     text: str
 
 
-async def ask_the_model(history: list[Message] | None, question: Message) -> Message:
+async def ask_the_model(messages: list[Message], *, sees: bool) -> AsyncIterator[str]:
     """Replace it with your model: it takes a while, and never says the same thing twice."""
-    await asyncio.sleep(0.05)
-    if history is None:
-        seen = "I cannot see our conversation right now, but"
-    else:
-        seen = f"After {len(history)} messages,"
-    text = f"{seen} about {question['content']!r}: yes. ({random.randrange(10**12)})"
-    return {"role": "assistant", "content": text}
+    seen = f"After {len(messages) - 1} messages" if sees else "I cannot see our conversation"
+    for part in (seen, f", about {messages[-1]['content']!r}: ", f"{random.randrange(10**12)}."):
+        await asyncio.sleep(0.02)
+        yield part
+
+
+async def answer(thread: stateward.Thread, turn: stateward.Turn) -> str:
+    """Write and store the answer to a request, and return what became of it."""
+    # A history that cannot be read is not empty: the model knows, and tells the user.
+    async for part in ask_the_model(turn.messages, sees=turn.window is not None):
+        await turn.write(part)
+    saved = (await turn.store({"role": "assistant", "content": turn.text})).status
+    if saved == "stored" and len(turn.messages) == 1:
+        await name_it(thread, turn.messages[0]["content"][:60])
+    return saved
+
+
+def options(asked: Question, key: str) -> dict[str, Any]:
+    """What every turn of this chat has."""
+    question = {"role": "user", "content": asked.text}
+    return {"key": key, "question": question, "last": 20, "alone": True, "ttl": 3}
 
 
 @app.post("/chat/{session}")
-async def chat(
+async def chat(session: str, asked: Question, key: Key, user: User, store: Store) -> Message:
+    """Answer a request once, however often it is delivered, and by whichever worker."""
+    thread = store.thread(session, user=user)
+    async with thread.turn(live=True, **options(asked, key)) as turn:
+        saved = await answer(thread, turn) if turn.answer is None else "before"
+    return {"answer": turn.reply["content"], "saved": saved}
+
+
+@app.post("/chat/{session}/live")
+async def stream(session: str, asked: Question, key: Key, user: User, store: Store) -> Response:
+    """Answer the same way, and stream the answer as server-sent events."""
+    thread = store.thread(session, user=user)
+    return await live_response(thread, partial(answer, thread), **options(asked, key))
+
+
+@app.get("/chat/{session}/live/{request}")
+async def resume(
     session: str,
-    asked: Question,
-    idempotency_key: Annotated[str, Header()],
+    request: str,
     user: User,
     store: Store,
-    later: BackgroundTasks,
-) -> dict[str, Any]:
-    """Answer a request once, however often it is delivered, and by whichever worker."""
-    thread, saved = store.thread(session, user=user), "before"
-    async with thread.turn(key=idempotency_key, last=20, alone=True, ttl=3) as turn:
-        if turn.answer is None:  # this request has not been answered yet
-            question = {"role": "user", "content": asked.text}
-            # A history that cannot be read is not empty: the model knows, and tells the user.
-            history = None if turn.window is None else turn.messages
-            answer = await ask_the_model(history, question)
-            saved = (await turn.store(question, answer)).status
-            if saved == "stored" and not turn.messages:
-                later.add_task(name_it, thread, asked.text[:60])
-    return {"answer": (turn.answer or answer)["content"], "saved": saved}
+    last_event_id: Annotated[str | None, Header()] = None,
+) -> Response:
+    """Read on after a reload or a lost connection, from any worker."""
+    return await resumed_response(store.thread(session, user=user), request, after=last_event_id)
 
 
 async def name_it(thread: stateward.Thread, title: str) -> None:

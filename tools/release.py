@@ -35,6 +35,15 @@ MOST_BYTES = 2_000_000
 # What an installation of the store or of the service brings; frameworks bring themselves.
 EXTRAS = ("cron", "fast", "jwt", "mcp", "otel", "postgres", "redis", "server")
 
+# Pages that install from a checkout until there is a release, and the paragraph that says why.
+INSTALL_PAGES = ("README.md", "docs/index.md", "docs/tutorial.md")
+UNPUBLISHED = """\
+Nothing is published yet: install from a checkout of this repository. Where a page says
+`pip install stateward` or `'stateward[redis]'`, write `.` or `'.[redis]'`.
+
+"""
+FROM_CHECKOUT = re.compile(r"(?<=pip[ ]install )('?)\.(?=$|\[[a-z,]+\]')", re.MULTILINE)
+
 
 class NotReady(Exception):
     """The release cannot be made as things are; the message says what to fix."""
@@ -97,6 +106,32 @@ def check_nothing_is_unreleased() -> None:
     unreleased = changelog.partition("## [Unreleased]")[2].partition("\n## ")[0].strip()
     if unreleased:
         raise NotReady("CHANGELOG.md has unreleased lines: move them to the section of a release")
+
+
+def published(text: str) -> str:
+    """Return a page that installs from the package index instead of from a checkout."""
+    return FROM_CHECKOUT.sub(r"\1stateward", text.replace(UNPUBLISHED, ""))
+
+
+def write_published() -> list[str]:
+    """Make all pages install from the package index; return those that changed."""
+    changed = []
+    for page in INSTALL_PAGES:
+        text = (ROOT / page).read_text("utf-8")
+        if published(text) != text:
+            (ROOT / page).write_text(published(text), "utf-8")
+            changed.append(page)
+    return changed
+
+
+def check_install_lines() -> None:
+    for page in INSTALL_PAGES:
+        text = (ROOT / page).read_text("utf-8")
+        if published(text) != text:
+            raise NotReady(
+                f"{page} installs from a checkout: run python tools/release.py --publish-pages, "
+                "and commit what it changes"
+            )
 
 
 def _found(pattern: str, file: str) -> str:
@@ -183,7 +218,16 @@ def describe(built: Built, environment: Path) -> list[Path]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
-    folder = parser.parse_args().output.resolve()
+    parser.add_argument(
+        "--publish-pages",
+        action="store_true",
+        help="write the install lines of a release into README and pages, and stop",
+    )
+    chosen = parser.parse_args()
+    if chosen.publish_pages:
+        print("\n".join(write_published()) or "nothing to change")
+        return 0
+    folder = chosen.output.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     if left := sorted(path.name for path in folder.iterdir()):
         print(f"{folder} is not empty ({', '.join(left)}): remove it first", file=sys.stderr)
@@ -191,6 +235,7 @@ def main() -> int:
     try:
         check_versions()
         check_nothing_is_unreleased()
+        check_install_lines()
         built = build(folder)
         check_contents(built)
         check_metadata(built)

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from release import ROOT, environment, run
+from release import INSTALL_PAGES, ROOT, UNPUBLISHED, environment, published, run
 from stateward import sync
 
 README = (ROOT / "README.md").read_text("utf-8")
-MODEL = re.compile(r"^( *)said = .*# your model goes here$", re.M)
+MODEL = re.compile(r"^( *)async for part in model\(.*\):$", re.M)
 PATIENCE = 120.0
 
 
@@ -38,13 +38,14 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_it_stays_short_and_begins_with_code() -> None:
-    assert README.count("\n") <= 140
+    assert README.count("\n") <= 160
     assert README.index("```python") < README.index("stateward audit")
 
 
 def test_the_agent_remembers_as_the_readme_says(python: Path, folder: Path) -> None:
     install, *commands = session(0)
-    assert install == (["pip", "install", "stateward"], "")  # which is what `python` has
+    assert install[0][:2] == ["pip", "install"]
+    assert install[0][2] in (".", "stateward")  # which is what `python` has
     assert len(commands) == 3
     for (program, *words), printed in commands:
         assert program == "python"
@@ -60,7 +61,7 @@ def test_a_conversation_survives_kill_9_in_the_middle_of_an_answer(
     ask = (python, "-W", "error", "agent.py")
     assert run(*ask, "request-1", "Where is my order?", cwd=folder) == "I remember 0 messages.\n"
     text, count = MODEL.subn(
-        r"\1print('asked', flush=True)\n\1said = sys.stdin.read()", block("python", 0)
+        r"\1print('asked', flush=True)\n\1sys.stdin.read()\n\g<0>", block("python", 0)
     )
     assert count == 1
     (folder / "slow_model.py").write_text(text, "utf-8")
@@ -75,6 +76,9 @@ def test_a_conversation_survives_kill_9_in_the_middle_of_an_answer(
         assert killed.stdout is not None
         assert killed.stdout.readline() == b"asked\n"
         killed.send_signal(signal.SIGKILL)
+    with sync.open(f"sqlite:///{folder}/agents.db", heartbeat=None) as store:
+        window = store.thread("s-1", user="u-42").load()
+        assert window.messages[-1]["content"] == "And when does it come?"
     for _ in range(2):  # the client sends it again until it is answered; then once too often
         said = run(*ask, "request-2", "And when does it come?", cwd=folder)
         assert said == "I remember 2 messages.\n"
@@ -86,10 +90,29 @@ def test_a_conversation_survives_kill_9_in_the_middle_of_an_answer(
     assert stored[1::2] == ["I remember 0 messages.", "I remember 2 messages."]
 
 
+@pytest.mark.parametrize("page", INSTALL_PAGES)
+def test_a_release_makes_the_pages_install_from_the_index(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    released = published(text)
+    assert UNPUBLISHED not in released
+    assert re.search(r"pip install '?\.", released) is None
+    assert re.findall(r"^(?:\$ )?pip install '?stateward", released, re.M) != []
+    assert published(released) == released
+    if UNPUBLISHED in text:  # nothing else changes
+        left = text.replace(UNPUBLISHED, "").replace("'.[server]'", "'stateward[server]'")
+        assert released == left.replace("pip install .\n", "pip install stateward\n")
+
+
+def test_the_pages_agree_whether_there_is_a_release() -> None:
+    texts = [(ROOT / page).read_text("utf-8") for page in INSTALL_PAGES]
+    assert len({UNPUBLISHED in text for text in texts}) == 1
+    assert all((UNPUBLISHED in text) == (published(text) != text) for text in texts)
+
+
 def test_the_dashboard_shows_the_conversation(serving_python: Path, folder: Path) -> None:
     run(serving_python, "agent.py", cwd=folder)
     install, ((program, *words), _) = session(1)
-    assert install[0] == ["pip", "install", "stateward[server]"]  # as `serving_python` has it
+    assert install[0][2] in (".[server]", "stateward[server]")  # as `serving_python` has it
     command = [serving_python.with_name(program), *words]
     shown = subprocess.Popen(
         command,

@@ -24,7 +24,7 @@ SSE = "text/event-stream"
 HEADERS = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 LOCAL_SECONDS = 0.05  # between two looks at a turn of this process, while the store is down
 
-Answer = Callable[[stateward.Turn], Awaitable[None]]
+Answer = Callable[[stateward.Turn], Awaitable[object]]
 
 logger = logging.getLogger("stateward.streams")
 _running: set[asyncio.Task[None]] = set()  # an event loop holds its tasks weakly

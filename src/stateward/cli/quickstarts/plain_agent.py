@@ -23,14 +23,12 @@ async def main(text: str = "Where is my order?") -> None:
     request = str(uuid.uuid4())
     async with stateward.open(URL) as store:
         thread = store.thread("s-1", user="u-42")
-        async with thread.turn(key=request, last=20) as turn:
-            answer = turn.answer
-            if answer is None:  # this request has not been answered yet
-                question = {"role": "user", "content": text}
+        question = {"role": "user", "content": text}
+        async with thread.turn(key=request, question=question, last=20) as turn:
+            if turn.answer is None:  # this request has not been answered yet
                 # Your model goes here: it gets the last 20 messages, and the question.
-                answer = await ask_the_model([*turn.messages, question])
-                await turn.store(question, answer)
-        print((turn.answer or answer)["content"])
+                await turn.store(await ask_the_model(turn.messages))
+        print(turn.reply["content"])
 
 
 asyncio.run(main(*sys.argv[1:]))
