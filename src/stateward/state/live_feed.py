@@ -101,16 +101,17 @@ class LiveReader:
     async def _events(self, fetched: Fetched) -> list[LiveEvent]:
         events: list[LiveEvent] = []
         for entry in fetched.entries:
-            before, event = self._at.entry.version, self._event(entry)
+            before, event = self._at.entry, self._event(entry)
             if event.kind != "end":
                 events.append(event)
             elif entry.seq == fetched.head.version:  # else another delivery has begun since
                 message = await self._stored()
                 begun = read_entry(entry.body).repeated
                 if message is not None and begun:
-                    if before < begun:  # what was read is of an earlier delivery
+                    if before.version < begun:  # what was read is of an earlier delivery
                         self._at = LiveCursor(self._at.entry)
-                        events.append(LiveEvent("begin", str(self._at)))
+                        # Not behind the end: whoever resumes here has all of the text to come.
+                        events.append(LiveEvent("begin", str(LiveCursor(before))))
                     events += self._rest(message)
                 events.append(self._end(event.status, message))
         return events
