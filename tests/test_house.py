@@ -209,7 +209,7 @@ LONG_FUNCTIONS: set[str] = set()
 # Hand-written lines per package; "base" are the files at the root. Only a commit whose message
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
-    "actions": 3_160,
+    "actions": 3_300,
     "audit": 19_350,
     "base": 4_165,
     "benchmark": 702,
@@ -222,15 +222,15 @@ CEILING = {
     "observe": 3_170,
     "pages": 734,
     "repeats": 2_160,
-    "server": 6_310,
+    "server": 6_370,
     "shapes": 2_597,
-    "state": 15_970,
+    "state": 16_040,
     "testing": 5_737,
     "transfer": 4_201,
     "volumes": 298,
     "why": 1_523,
 }
-TOTAL = 107_900  # to be lowered to 95,000
+TOTAL = 108_150  # to be lowered to 95,000
 
 # Docstrings that open with a riddle (house_counts.RIDDLE). Their first sentence is a verb with
 # its object ("Return …") or a noun phrase. The numbers only fall.

@@ -11,6 +11,7 @@ from stateward.actions.effects import EFFECTS
 from stateward.actions.journals import JOURNALS
 from stateward.actions.kinds import KINDS
 from stateward.actions.knowledge import KNOWLEDGE
+from stateward.actions.live import LIVE
 from stateward.actions.questions import QUESTIONS
 from stateward.actions.schedules import SCHEDULES
 from stateward.actions.tasks import TASKS
@@ -21,7 +22,7 @@ from stateward.actions.workflows import WORKFLOWS
 from stateward.errors import InvalidInput
 
 ACTIONS: tuple[Action, ...] = (
-    *(*THREADS, *TRANSCRIPTS, *KNOWLEDGE, *DOCUMENTS, *SHARED_DOCUMENTS),
+    *(*THREADS, *TRANSCRIPTS, *LIVE, *KNOWLEDGE, *DOCUMENTS, *SHARED_DOCUMENTS),
     *(*WORKFLOWS, *QUESTIONS, *TASKS, *EFFECTS, *SCHEDULES, *KINDS),
     *(*CONTEXT, *JOURNALS, *USERS),
 )

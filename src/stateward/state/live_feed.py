@@ -15,7 +15,10 @@ from stateward.ops import (
     Conflict,
     Drop,
     Entry,
+    Fetch,
     Fetched,
+    Found,
+    Head,
     Held,
     KeyReused,
     List,
@@ -177,6 +180,19 @@ async def list_live(thread: Handle) -> AsyncIterator[LiveAnswer]:
     async for page in scope.pages(wanted):
         for each in page.entities:
             yield live_answer(each)
+
+
+async def find_live(thread: Handle, key: str) -> LiveAnswer | None:
+    """Return the answer to a request as `list_live` has it; None: it is none that was live."""
+    stream = Handle(thread.scope, stream_of(thread.entity, key), thread.owner)
+    # The thread of another user is refused whether there is such a stream or not.
+    reads = [Fetch(each.entity, each.owner) for each in (thread, stream)]
+    head = Head()
+    for outcome in await thread.scope.execute(reads):
+        if type(outcome) is not Fetched:
+            refuse(outcome, thread.entity)
+        head = outcome.head
+    return live_answer(Found(stream.entity, head)) if head.exists else None
 
 
 async def settle_streams(scope: Scope) -> None:

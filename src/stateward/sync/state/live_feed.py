@@ -16,7 +16,10 @@ from stateward.ops import (
     Conflict,
     Drop,
     Entry,
+    Fetch,
     Fetched,
+    Found,
+    Head,
     Held,
     KeyReused,
     List,
@@ -176,6 +179,19 @@ def list_live(thread: Handle) -> Iterator[LiveAnswer]:
     for page in scope.pages(wanted):
         for each in page.entities:
             yield live_answer(each)
+
+
+def find_live(thread: Handle, key: str) -> LiveAnswer | None:
+    """Return the answer to a request as `list_live` has it; None: it is none that was live."""
+    stream = Handle(thread.scope, stream_of(thread.entity, key), thread.owner)
+    # The thread of another user is refused whether there is such a stream or not.
+    reads = [Fetch(each.entity, each.owner) for each in (thread, stream)]
+    head = Head()
+    for outcome in thread.scope.execute(reads):
+        if type(outcome) is not Fetched:
+            refuse(outcome, thread.entity)
+        head = outcome.head
+    return live_answer(Found(stream.entity, head)) if head.exists else None
 
 
 def settle_streams(scope: Scope) -> None:
