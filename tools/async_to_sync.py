@@ -100,6 +100,7 @@ SHARED = {
     "state/shared_message.py",
     "state/signal_record.py",
     "state/stored_document.py",
+    "state/server_sent.py",
     "state/stream_record.py",
     "state/task_record.py",
     "state/value_delta.py",

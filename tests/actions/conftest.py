@@ -35,6 +35,9 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "thread pin": {"thread": "t"},
     "thread unpin": {"thread": "t"},
     "thread branches": {"thread": "t"},
+    "thread lives": {"thread": "t"},
+    "thread live": {"thread": "t", "request": "r"},
+    "thread stop": {"thread": "t", "request": "r"},
     "thread show": {"thread": "t"},
     "thread messages": {"thread": "t"},
     "thread changes": {"thread": "t", "follow": False},
@@ -127,6 +130,9 @@ async def fill(url: str) -> dict[str, Any]:
         thread = store.thread("t", "ada")
         await thread.append({"role": "user", "content": "secret"})
         await thread.append({"role": "assistant", "content": "yes"}, saw=await thread.load(last=1))
+        async with thread.turn(key="r", live=True) as turn:
+            await turn.write("secret")
+            await turn.store({"role": "user", "content": "?"}, {"content": turn.text})
         for documents in (store.user("ada"), store.shared("s")):
             await documents.put({"secret": 0}, "d")
             await documents.put({"secret": 2}, "d")

@@ -91,6 +91,7 @@ BODIES: dict[str, Any] = {
     },
     "POST /v1/conversations": {},
     "POST /v1/conversations/{conversation}": {"metadata": {"a": "b"}},
+    "POST /v1/threads/{thread}/stop": {"request": "r"},
     "POST /v1/workflows/{workflow}/start": {"kind": "k"},
     "POST /v1/workflows/{workflow}/fork": {"to": "u/{user}/forked", "at_step": "one#1"},
     "POST /v1/effects/{effect}/resolve": {"decision": "done"},
@@ -99,7 +100,11 @@ BODIES: dict[str, Any] = {
     "POST /v1/journals/{journal}/events": {"events": [{"a": 1}]},
     "POST /v1/keys": {"namespaces": ["default"], "scope": "read"},
 }
-QUERIES = {"GET /v1/context": "user={user}&thread={thread}", "GET /v1/find": "text={thread}"}
+QUERIES = {
+    "GET /v1/threads/{thread}/live": "request=r",
+    "GET /v1/context": "user={user}&thread={thread}",
+    "GET /v1/find": "text={thread}",
+}
 DIFF = "old=1"
 TOOL_ARGUMENTS: dict[str, dict[str, Any]] = {
     "find": {"text": "{thread}"},
@@ -129,6 +134,9 @@ async def fill(store: Store, user: str) -> dict[str, str]:
     secret = SECRET + user
     for thread in (f"t-{user}", f"conv_{user}"):
         await store.thread(thread, user).append({"role": "user", "content": secret})
+        async with store.thread(thread, user).turn(key="r", live=True) as turn:
+            await turn.write(secret)
+            await turn.store({"role": "assistant", "content": turn.text})
     with pytest.raises(EffectUnknown):
         await store.thread(f"t-{user}", user).effect("c", _cut_off)
     await store.user(user).document("profile").put({"a": secret})

@@ -80,6 +80,36 @@ class Service:
             self._process = None
 
 
+WRITER = """
+import asyncio, sys, stateward
+
+async def main():
+    async with stateward.open(sys.argv[1], heartbeat=None) as store:
+        async with store.thread("live").turn(key="r", live=True) as turn:
+            for number in range(100):
+                await turn.write(f"word-{number} ")
+                await asyncio.sleep(0.05)
+            await turn.store({"role": "assistant", "content": turn.text})
+
+asyncio.run(main())
+"""
+
+
+class Writer:
+    """A process that writes a live answer."""
+
+    def __init__(self, store: str) -> None:
+        self._store = store
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self._process = subprocess.Popen([sys.executable, "-c", WRITER, self._store])
+
+    def close(self) -> None:
+        if self._process is not None:
+            assert self._process.wait(PATIENCE) == 0
+
+
 class Control:
     """Does what the tests ask for: POST /kill/service, /start/valkey."""
 
@@ -210,7 +240,8 @@ def test_the_client_holds_against_a_service_that_is_killed(
     """Its own tests, with the installed package; see `clients/typescript/test`."""
     valkey = RedisServer(tmp_path / "valkey").start()
     outage = Service(valkey.url)
-    control = Control(service=service, valkey=valkey)
+    writer = Writer(store)
+    control = Control(service=service, valkey=valkey, writer=writer)
     try:
         keys = {}
         with sync.open(store, heartbeat=None) as direct:
@@ -235,6 +266,7 @@ def test_the_client_holds_against_a_service_that_is_killed(
             said = ran(folder, *words, STATEWARD_TESTS=json.dumps(given))
     finally:
         control.close()
+        writer.close()
         outage.kill()
         valkey.kill()
     assert "# fail 0\n" in said, said

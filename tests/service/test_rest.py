@@ -68,6 +68,7 @@ BODIES: dict[str, Any] = {
     "EventsBody": {"events": [{"intruded": True}]},
     "ItemsBody": {"items": [{"role": "user", "content": "intruded"}]},
     "MetadataBody": {"metadata": {"intruded": "yes"}},
+    "StopBody": {"request": "r"},
     "KeyBody": {"scope": "read", "namespaces": ["intruded"]},
 }
 
@@ -114,6 +115,9 @@ def begin_all_that_is_adas(served: Served) -> None:
     with sync.open(served.direct, heartbeat=None) as store:
         thread = store.thread("ada-thread", user="ada")
         thread.append({"role": "user", "content": SECRET}, saw=thread.load())
+        with thread.turn(key="r", live=True) as turn:
+            turn.write(SECRET)
+            turn.store({"role": "assistant", "content": turn.text})
         item = {"id": "msg_ada", "role": "user", "content": SECRET}
         secret = {"metadata": {"secret": SECRET}}
         store.thread("ada-conversation", user="ada").append(item, vars=secret)
@@ -183,7 +187,8 @@ ASKED = {
     "user": "ada",
     "follow": "false",
     "thread": "ada-thread",
-    "wait": "false",
+    "wait": "0",
+    "request": "r",
 }
 
 

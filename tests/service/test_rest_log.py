@@ -32,6 +32,7 @@ TRANSCRIPTS = {
     "/v1/threads/{thread}/about",
     "/v1/threads/{thread}/changes",
     "/v1/threads/{thread}/knew/{version}",
+    "/v1/threads/{thread}/live",
     "/v1/threads/{thread}/messages",
     "/v1/conversations/{conversation}",
     "/v1/conversations/{conversation}/items",

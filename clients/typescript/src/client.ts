@@ -13,7 +13,7 @@ import type {
   Schemas,
   StreamRoute,
 } from "./routes.js";
-import { follow, type StreamOptions } from "./stream.js";
+import { follow, type Reading, type StreamOptions } from "./stream.js";
 import { Thread } from "./thread.js";
 import { Transport, type CallOptions, type ClientOptions, type Outgoing } from "./transport.js";
 import { Journal, Task, Workflow } from "./work.js";
@@ -89,8 +89,12 @@ export class Client {
   }
 
   /** The events of a stream, each once, over however many connections. Throws `Reset`: begin anew. */
-  stream<R extends StreamRoute>(route: R, call: Asked<R> & StreamOptions): Items<EventOf<R>> {
-    return follow(this.#transport, outgoing(route, call), call);
+  stream<R extends StreamRoute, T = EventOf<R>>(
+    route: R,
+    call: Asked<R> & StreamOptions,
+    reading?: Reading<T>,
+  ): Items<T> {
+    return follow(this.#transport, outgoing(route, call), call, reading);
   }
 
   // --- what is remembered ---------------------------------------------------------------

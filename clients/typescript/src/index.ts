@@ -38,8 +38,8 @@ export type {
   StreamRoute,
 } from "./routes.js";
 export type { components, operations, paths } from "./schema.js";
-export type { StreamOptions } from "./stream.js";
+export type { Reading, ServerEvent, StreamOptions } from "./stream.js";
 export { Thread } from "./thread.js";
-export type { Appended, MessageChange, Window } from "./thread.js";
+export type { Appended, LiveAnswer, LiveEvent, MessageChange, Window } from "./thread.js";
 export type { CallOptions, ClientOptions } from "./transport.js";
 export { Journal, Task, Workflow } from "./work.js";

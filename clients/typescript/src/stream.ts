@@ -10,7 +10,7 @@ import {
 } from "./errors.js";
 import { Exchange, pause, sleep, type Outgoing, type Transport } from "./transport.js";
 
-interface ServerEvent {
+export interface ServerEvent {
   id: string | undefined;
   name: string;
   data: string;
@@ -51,15 +51,27 @@ export async function* parsed(
   }
 }
 
+/** What a stream's events are read as, and which of them is the last. */
+export interface Reading<T> {
+  read: (event: ServerEvent) => T;
+  isLast: (item: T) => boolean;
+}
+
+const DATA: Reading<never> = {
+  read: (event) => JSON.parse(event.data) as never,
+  isLast: () => false,
+};
+
 /** Follow a stream: every event once and in order, over however many connections.
  *
- * Ends when all was told, if it was asked with `follow: false`; else only with an error. Throws
+ * Ends behind the last event, or when all was told if it was asked with `follow: false`; else only with an error. Throws
  * `Reset` when the history is not the one that was followed; what fails for a while is tried again.
  */
 export async function* follow<T>(
   transport: Transport,
   asked: Outgoing,
   { signal, onCut }: StreamOptions,
+  { read, isLast }: Reading<T> = DATA as unknown as Reading<T>,
 ): AsyncGenerator<T, void, undefined> {
   const request = transport.prepare(asked);
   request.headers.set("accept", "text/event-stream");
@@ -71,13 +83,14 @@ export async function* follow<T>(
       alive();
       const response = await transport.open(request, exchange);
       for await (const event of parsed(response.body!, alive)) {
-        const data: unknown = JSON.parse(event.data);
-        if (event.name === "reset") throw new Reset(data as Problem);
-        if (event.name === "problem") throw errorOf(data as Problem);
+        if (event.name === "reset") throw new Reset(JSON.parse(event.data) as Problem);
+        if (event.name === "problem") throw errorOf(JSON.parse(event.data) as Problem);
         if (event.id !== undefined) request.headers.set("last-event-id", event.id);
         tries = -1;
         exchange.within(undefined); // however long the reader takes
-        yield data as T;
+        const item = read(event);
+        yield item;
+        if (isLast(item)) return;
         alive();
       }
       if (asked.query?.["follow"] === false) return;

@@ -4,12 +4,26 @@ import type { Items, Json, Versioned, WriteOptions } from "./client.js";
 import { orNull } from "./errors.js";
 import { Noun } from "./noun.js";
 import type { QueryOf, Schemas } from "./routes.js";
-import type { StreamOptions } from "./stream.js";
+import type { Reading, StreamOptions } from "./stream.js";
 import type { CallOptions } from "./transport.js";
 
 export type Window = Schemas["ThreadWindow"] & Versioned;
 export type Appended = Schemas["AppendAnswer"] & Versioned & { replayed: boolean };
 export type MessageChange = Schemas["MessageEvent"];
+
+export type LiveAnswer = Schemas["LiveAnswer"];
+
+/** A part of a live answer. After a `begin`, what was read before is void; an `end` is the last. */
+export type LiveEvent = Schemas["LiveData"] & { kind: "begin" | "delta" | "end"; cursor: string };
+
+const LIVE: Reading<LiveEvent> = {
+  read: ({ id, name, data }) => ({
+    ...(JSON.parse(data) as Schemas["LiveData"]),
+    kind: name as LiveEvent["kind"],
+    cursor: decodeURIComponent(id ?? ""),
+  }),
+  isLast: ({ kind }) => kind === "end",
+};
 
 export class Thread extends Noun {
   /** A window of it, for a prompt: the last 20 messages unless something is said. Null: there is none. */
@@ -42,6 +56,27 @@ export class Thread extends Noun {
       ...options,
       ...this.#asked(query),
     });
+  }
+
+  /** The answer to a request while it is written, to its `end`, over however many connections. */
+  live(
+    request: string,
+    query: Omit<QueryOf<"GET /v1/threads/{thread}/live">, "user" | "request"> = {},
+    options: StreamOptions = {},
+  ): Items<LiveEvent> {
+    const call = { ...options, ...this.#asked({ ...query, request }) };
+    return this.client.stream("GET /v1/threads/{thread}/live", call, LIVE);
+  }
+
+  /** The requests that are being answered live, or were within the last hour. */
+  lives(options: CallOptions = {}): Items<LiveAnswer> {
+    return this.client.list("GET /v1/threads/{thread}/lives", { ...options, ...this.#asked({}) });
+  }
+
+  /** Stop an answer that is being written live; false: it had ended before. */
+  async stop(request: string, options: CallOptions = {}): Promise<boolean> {
+    const call = { ...options, ...this.#asked(), body: { request } };
+    return (await this.client.request("POST /v1/threads/{thread}/stop", call)).data.changed;
   }
 
   /** Begin another conversation with what this one holds, or held at a version or cursor. */

@@ -7,6 +7,7 @@ export interface StreamEvents {
   "GET /v1/changes": components["schemas"]["EntityChange"];
   "GET /v1/journals/{journal}/changes": components["schemas"]["MessageEvent"];
   "GET /v1/threads/{thread}/changes": components["schemas"]["MessageEvent"];
+  "GET /v1/threads/{thread}/live": components["schemas"]["LiveData"];
 }
 
 /** The routes that take an idempotency key. */

@@ -11,6 +11,7 @@ from stateward.actions.effects import EFFECTS
 from stateward.actions.journals import JOURNALS
 from stateward.actions.kinds import KINDS
 from stateward.actions.knowledge import KNOWLEDGE
+from stateward.actions.live import LIVE
 from stateward.actions.locks import LOCKS
 from stateward.actions.operations import OPERATIONS_LOG
 from stateward.actions.questions import QUESTIONS
@@ -23,7 +24,7 @@ from stateward.actions.workflows import WORKFLOWS
 from stateward.errors import InvalidInput
 
 ACTIONS: tuple[Action, ...] = (
-    *(*THREADS, *TRANSCRIPTS, *KNOWLEDGE, *DOCUMENTS, *SHARED_DOCUMENTS),
+    *(*THREADS, *TRANSCRIPTS, *LIVE, *KNOWLEDGE, *DOCUMENTS, *SHARED_DOCUMENTS),
     *(*WORKFLOWS, *QUESTIONS, *TASKS, *EFFECTS, *SCHEDULES, *LOCKS, *KINDS),
     *(*CONTEXT, *JOURNALS, *USERS, *OPERATIONS_LOG),
 )

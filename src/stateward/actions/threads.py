@@ -12,7 +12,7 @@ from stateward.actions.arguments import ID, After, Arguments, Id, Limit, Many, U
 from stateward.actions.page import past
 from stateward.bounds import CURSOR_BYTES, Text
 from stateward.errors import InvalidInput
-from stateward.kinds import EFFECT, FORK, THREAD
+from stateward.kinds import EFFECT, FORK, STREAM, THREAD
 from stateward.ops import Found
 from stateward.records import Branch, ThreadInfo
 from stateward.state.about import ABOUT
@@ -106,7 +106,7 @@ async def _list(call: ActionCall) -> AsyncIterator[ThreadInfo]:
     None,
     before=("messages",),
     makes_room=True,
-    rest=Rest("DELETE /v1/threads/{thread}", writes=(THREAD, EFFECT)),
+    rest=Rest("DELETE /v1/threads/{thread}", writes=(THREAD, EFFECT, STREAM)),
     cli=Cli(
         """\
 Removes it with its variables, its summary and everything known about it; a write in flight does not

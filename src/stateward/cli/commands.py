@@ -74,7 +74,7 @@ OF_ACTIONS = {
     "question": "questions",
     "schedule": "schedules",
     "task": "tasks",
-    "thread": "threads",
+    "thread": "threads live",
     "user": "users",
     "workflow": "workflows",
 }
@@ -83,8 +83,7 @@ NOUNS = (*OF_ACTIONS, "lock", "operations")
 
 def rows_of(noun: str) -> Iterator[Action]:
     """Yield the actions on one noun that are commands."""
-    if noun in OF_ACTIONS:
-        name = OF_ACTIONS[noun]
+    for name in OF_ACTIONS.get(noun, "").split():
         rows: Actions = getattr(import_module(f"stateward.actions.{name}"), name.upper())
         yield from (row for row in rows if row.cli is not None)
 

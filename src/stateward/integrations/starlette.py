@@ -15,10 +15,10 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import Any
 
-from msgspec.json import encode as encode_json
 from starlette.responses import StreamingResponse
 
 import stateward
+from stateward.state.server_sent import cursor_of, server_sent
 
 SSE = "text/event-stream"
 HEADERS = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
@@ -66,22 +66,9 @@ async def resumed_response(
 
     `after` is the `Last-Event-ID` of the client. Raises what refuses the first read.
     """
-    events = thread.live(request, after=after, wait=wait)
+    events = thread.live(request, after=cursor_of(after), wait=wait)
     first = await anext(events)
     return StreamingResponse(_all_events(first, events), media_type=SSE, headers=HEADERS)
-
-
-def server_sent(event: stateward.LiveEvent) -> bytes:
-    """Return an event of `thread.live` as a server-sent event; its id is the cursor."""
-    data: dict[str, Any] = {"text": event.text}
-    if any(type(part) is not str for part in event.parts):
-        data["parts"] = event.parts
-    if event.late:
-        data["late"] = True
-    if event.kind == "end":
-        data = {"status": event.status, "message": event.message}
-    text = encode_json(data).decode()
-    return f"id: {event.cursor}\nevent: {event.kind}\ndata: {text}\n\n".encode()
 
 
 async def _answer(turn: stateward.Turn, answer: Answer, entered: asyncio.Future[None]) -> None:

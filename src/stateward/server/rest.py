@@ -22,7 +22,10 @@ from stateward.server.asker import Asker, executed
 from stateward.server.problems import Refusal, problem_of
 from stateward.server.reply import Reply
 from stateward.server.route import MATCH, NONE_MATCH, RestCall, RestRoute
+from stateward.server.stream_looks import StreamLooks
 from stateward.state.scope import Scope
+from stateward.state.server_sent import server_sent
+from stateward.state.stream_record import LiveEvent
 from stateward.store import Store
 from stateward.wire import JSON, Body
 from stateward.wire import LINES as LINES
@@ -58,18 +61,22 @@ def namespace_of(
     return namespace
 
 
-def store_for(asker: Asker, store: Store, namespace: str) -> Store:
+def store_for(
+    asker: Asker, store: Store, namespace: str, looks: StreamLooks | None = None
+) -> Store:
     """The store as this asker may use it: every operation passes the check of `Asker`."""
     theirs = store.within(namespace)
     for scope in theirs.sections.scopes:
-        _guard(scope, asker)
+        _guard(scope, asker, looks or StreamLooks())
     return theirs
 
 
-def _guard(scope: Scope, asker: Asker) -> None:
+def _guard(scope: Scope, asker: Asker, looks: StreamLooks) -> None:
     def around(execute: Execute) -> Execute:
+        shared = looks.around(execute)
+
         async def checked(ops: Sequence[Op], deadline: float | None = None) -> list[Outcome]:
-            return await executed(asker, ops, execute, deadline)
+            return await executed(asker, ops, shared, deadline)
 
         return checked
 
@@ -220,7 +227,8 @@ async def events(changes: AsyncGenerator[Any, None]) -> AsyncGenerator[bytes, No
     """Yield changes as events under their cursors; what ends them for good is the last event."""
     try:
         async for change in changes:
-            yield event(change, change.cursor)
+            is_live = type(change) is LiveEvent
+            yield server_sent(change) if is_live else event(change, change.cursor)
     except (Reset, Truncated) as error:
         yield event(msgspec.json.decode(problem_of(error)[1]), name="reset")
     except Exception as error:

@@ -121,8 +121,9 @@ async def answer_action(action: Action, call: RestCall) -> Reply:
         return Reply(204)
     status, headers = action.rest.status or 200, {}
     if isinstance(value, AsyncGenerator):
-        stream = events(value) if action.rest.gives == EVENTS else value
-        follows = getattr(asked.arguments, "follow", False)
+        has_events = action.rest.gives == EVENTS
+        stream = events(value) if has_events else value
+        follows = has_events and getattr(asked.arguments, "follow", True)
         return Reply(
             200, headers={"content-type": action.rest.gives}, events=stream, follows=follows
         )

@@ -10,6 +10,7 @@ from stateward.actions.effects import EFFECTS
 from stateward.actions.journals import JOURNALS
 from stateward.actions.kinds import KINDS
 from stateward.actions.knowledge import KNOWLEDGE
+from stateward.actions.live import LIVE
 from stateward.actions.locks import LOCKS
 from stateward.actions.operations import OPERATIONS_LOG
 from stateward.actions.questions import QUESTIONS
@@ -50,6 +51,7 @@ async def _openapi(call: RestCall) -> Reply:
 ROUTES = (
     *routes_of(THREADS),
     *routes_of(TRANSCRIPTS),
+    *routes_of(LIVE),
     *routes_of(KNOWLEDGE),
     *APPENDS,
     *CONVERSATION_ITEMS,

@@ -50,6 +50,7 @@ from stateward.server.rights_table import (
 from stateward.server.route import RestCall, RestRoute, RouteTable
 from stateward.server.store_calls import ServiceCall, StoreCalls
 from stateward.server.stream import streamed
+from stateward.server.stream_looks import StreamLooks
 from stateward.server.tokens import JwtSettings
 from stateward.server.watch import Watch
 from stateward.store import Store
@@ -108,6 +109,7 @@ class Application:
         self._tasks: list[asyncio.Task[None]] = []
         self._arriving = Arriving(largest_body)
         self._stopping = asyncio.Event()
+        self._looks = StreamLooks()
         self.failure: Exception | None = None  # what kept the store from being opened
         self.rest = RouteTable(ROUTES)
         calls = StoreCalls(store, self._world, self._door.rates, largest_body, self._stopping)
@@ -330,7 +332,7 @@ class Application:
             acting = asker.acting(route.least)
             if asker.user is not None:
                 acting = replace(acting, writes=route.writes, names_for_it=route.names_new)
-            store = store_for(acting, self._store, namespace)
+            store = store_for(acting, self._store, namespace, self._looks)
             call = RestCall(acting, store, path, query, body, route_headers, asked.decode("ascii"))
             # The service's own: a key need not be one that may write there.
             within = self._store.within

@@ -15,7 +15,10 @@ from stateward.ops import (
     Conflict,
     Drop,
     Entry,
+    Fetch,
     Fetched,
+    Found,
+    Head,
     Held,
     KeyReused,
     List,
@@ -101,16 +104,17 @@ class LiveReader:
     async def _events(self, fetched: Fetched) -> list[LiveEvent]:
         events: list[LiveEvent] = []
         for entry in fetched.entries:
-            before, event = self._at.entry.version, self._event(entry)
+            before, event = self._at.entry, self._event(entry)
             if event.kind != "end":
                 events.append(event)
             elif entry.seq == fetched.head.version:  # else another delivery has begun since
                 message = await self._stored()
                 begun = read_entry(entry.body).repeated
                 if message is not None and begun:
-                    if before < begun:  # what was read is of an earlier delivery
+                    if before.version < begun:  # what was read is of an earlier delivery
                         self._at = LiveCursor(self._at.entry)
-                        events.append(LiveEvent("begin", str(self._at)))
+                        # Not behind the end: whoever resumes here has all of the text to come.
+                        events.append(LiveEvent("begin", str(LiveCursor(before))))
                     events += self._rest(message)
                 events.append(self._end(event.status, message))
         return events
@@ -176,6 +180,19 @@ async def list_live(thread: Handle) -> AsyncIterator[LiveAnswer]:
     async for page in scope.pages(wanted):
         for each in page.entities:
             yield live_answer(each)
+
+
+async def find_live(thread: Handle, key: str) -> LiveAnswer | None:
+    """Return the answer to a request as `list_live` has it; None: it is none that was live."""
+    stream = Handle(thread.scope, stream_of(thread.entity, key), thread.owner)
+    # The thread of another user is refused whether there is such a stream or not.
+    reads = [Fetch(each.entity, each.owner) for each in (thread, stream)]
+    head = Head()
+    for outcome in await thread.scope.execute(reads):
+        if type(outcome) is not Fetched:
+            refuse(outcome, thread.entity)
+        head = outcome.head
+    return live_answer(Found(stream.entity, head)) if head.exists else None
 
 
 async def settle_streams(scope: Scope) -> None:

@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from stateward.codec import encode, shown
 from stateward.errors import InvalidInput
-from stateward.ops import Found, StatusIn
+from stateward.kinds import STREAM
+from stateward.ops import Append, Commit, Found, SetHead, StatusIn, Unheld
 from stateward.records import Cursor, moment
 
 STREAMING, DONE, STOPPED, INTERRUPTED = "streaming", "done", "stopped", "interrupted"
@@ -92,6 +93,14 @@ def ended(status: Ended, repeated: int = 0) -> str:
     """Return the entry that ends a stream."""
     entry: dict[str, Any] = {"ends": status}
     return encode(entry | {"repeated": repeated} if repeated else entry, "the end")
+
+
+def is_settling(op: Commit) -> bool:
+    """Return whether a commit only ends a stream whose writer is gone, as any reader may."""
+    if op.entity.kind != STREAM or op.checks != (Unheld(), WHILE_STREAMING):
+        return False
+    ends = ((Append((ended(each),)), SetHead(status=each)) for each in (DONE, INTERRUPTED))  # type: ignore[arg-type]
+    return op.writes in ends
 
 
 class LiveCursor(Struct, frozen=True):

@@ -121,6 +121,22 @@ async def a_reader_whose_text_was_removed_gets_the_rest_from_the_thread(h: Store
 
 
 @case
+async def a_stored_answer_is_read_whole_however_often_its_reader_is_cut_off(
+    h: StoreHarness,
+) -> None:
+    async with h.store() as store:
+        thread = store.thread("t")
+        await speak(thread, WORDS)
+        text, cursor, kinds = "", None, list[str]()
+        while "end" not in kinds:  # each event by a connection of its own
+            events = await read(thread, after=cursor)
+            event = next((each for each in events if str(each.kind) not in kinds), events[-1])
+            text, cursor = text + event.text, event.cursor
+            kinds.append(event.kind)
+        assert (text, kinds) == ("".join(WORDS), ["begin", "delta", "end"])
+
+
+@case
 async def a_request_that_nobody_answers_is_absent(h: StoreHarness) -> None:
     async with h.store() as store:
         (end,) = [event async for event in store.thread("t").live("r", wait=0)]
