@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 HERE = "127.0.0.1"
 
 
 def take(routes: Mapping[str, int]) -> None:
-    """Redirect new connections to each "host:port" to its port on this machine."""
+    """Redirect new connections to each "host:port", or its addresses, to its port here."""
+    routes = {**_addresses(routes), **routes}
     loop: Any = asyncio.get_running_loop()
     connect, connect_blocking = loop.create_connection, socket.create_connection
 
@@ -36,3 +38,14 @@ def take(routes: Mapping[str, int]) -> None:
 
     loop.create_connection = create_connection
     socket.create_connection = create_blocking_connection  # type: ignore[assignment]
+
+
+def _addresses(routes: Mapping[str, int]) -> dict[str, int]:
+    """Return the routes of the same servers by their addresses: engines look names up first."""
+    by_address: dict[str, int] = {}
+    for place, way in routes.items():
+        host, _, port = place.rpartition(":")
+        with suppress(OSError, UnicodeError):
+            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            by_address |= {f"{info[4][0]}:{port}": way for info in infos}
+    return by_address
