@@ -20,10 +20,10 @@ async def connect_by_name(
     loop = asyncio.get_running_loop()
     name = None if tls is None else host
     failure: OSError | None = None
-    for address in await addresses_of(world, host, port):
+    for address, at in await addresses_of(world, host, port):
         try:
             await loop.create_connection(
-                lambda: protocol, address, port, ssl=tls, server_hostname=name
+                lambda: protocol, address, at, ssl=tls, server_hostname=name
             )
         except OSError as error:
             failure = error
@@ -32,8 +32,8 @@ async def connect_by_name(
     raise failure or OSError(f"{host} has no address")
 
 
-async def addresses_of(world: World, host: str, port: int) -> list[str]:
-    """Return the addresses of a host, without a look-up if it is one."""
+async def addresses_of(world: World, host: str, port: int) -> list[tuple[str, int]]:
+    """Return the addresses of a host and their ports, without a look-up if it is one."""
     try:
         ip_address(host)
     except ValueError:
@@ -41,8 +41,8 @@ async def addresses_of(world: World, host: str, port: int) -> list[str]:
             infos = await world.offload(_look_up, host, port)
         except UnicodeError as error:  # no host can have that name
             raise OSError(f"{host} is not the name of a host") from error
-        return list(dict.fromkeys(str(info[4][0]) for info in infos))
-    return [host]
+        return list(dict.fromkeys(info[4][:2] for info in infos))
+    return [(host, port)]
 
 
 def _look_up(host: str, port: int) -> Any:

@@ -9,15 +9,13 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 HERE = "127.0.0.1"
 
 
 def take(routes: Mapping[str, int]) -> None:
-    """Redirect new connections to each "host:port", or its addresses, to its port here."""
-    routes = {**_addresses(routes), **routes}
+    """Redirect new connections to each "host:port" to its port on this machine."""
     loop: Any = asyncio.get_running_loop()
     connect, connect_blocking = loop.create_connection, socket.create_connection
 
@@ -36,16 +34,10 @@ def take(routes: Mapping[str, int]) -> None:
         to = address if way is None else (HERE, way)
         return connect_blocking(to, *args, **options)
 
+    def getaddrinfo(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        way = routes.get(f"{host}:{port}")  # this machine may not know the name
+        return look_up(host, port, *args, **options) if way is None else look_up(HERE, way)
+
+    look_up, socket.getaddrinfo = socket.getaddrinfo, getaddrinfo
     loop.create_connection = create_connection
     socket.create_connection = create_blocking_connection  # type: ignore[assignment]
-
-
-def _addresses(routes: Mapping[str, int]) -> dict[str, int]:
-    """Return the routes of the same servers by their addresses: engines look names up first."""
-    by_address: dict[str, int] = {}
-    for place, way in routes.items():
-        host, _, port = place.rpartition(":")
-        with suppress(OSError, UnicodeError):
-            infos = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            by_address |= {f"{info[4][0]}:{port}": way for info in infos}
-    return by_address
