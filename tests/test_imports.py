@@ -105,6 +105,7 @@ def test_the_redis_client_knows_no_operation() -> None:
     """Commands, keys and replies: nothing of the engine above it, but the words of its failures."""
     client = ("stateward.engines.redis.client", "stateward.sync.engines.redis.client")
     known = (*client, "stateward.engines.redis.failures", "stateward.errors", "stateward.world")
+    known = (*known, "stateward.engines.lookup")
     alone = ("stateward.engines.permits", "stateward.engines.transport")  # import nothing of ours
     assert forbidden(alone, ("stateward",)) == []
     assert [i.target for i in forbidden(client, client)]

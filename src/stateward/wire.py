@@ -75,6 +75,7 @@ class Problem(Struct, frozen=True, omit_defaults=True):
     detail: str = ""
     error: str = ""  # the class of Stateward's error
     applied: Literal["no", "unknown"] | None = None
+    is_busy: bool = False  # the store serves other calls: see `StoreUnavailable`
 
 
 class Body(NamedTuple):
@@ -151,7 +152,9 @@ def failure_of(status: int, body: bytes, service: str) -> StatewardError:
         )
     if issubclass(kind, StoreUnavailable):
         surely_not = problem.applied == "no" or status < 500
-        return kind(message, applied="no" if surely_not else "unknown")
+        failure = kind(message, applied="no" if surely_not else "unknown")
+        failure.is_busy = problem.is_busy or kind.is_busy
+        return failure
     return kind(message)
 
 

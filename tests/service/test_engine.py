@@ -6,13 +6,16 @@ import asyncio
 import random
 import ssl
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from conformance.test_cancelled import cancel_many, turn
 from servers import until
+from servers.postgres import PostgresServer
 from servers.proxy import Proxy
+from servers.redis import running
 from servers.service import RunningService
 
 import stateward
@@ -265,3 +268,42 @@ async def test_an_answer_that_is_not_the_services_is_said_so(service: RunningSer
     url = service.mount("page", lambda: page)
     with pytest.raises(StoreUnavailable, match="is it a Stateward service"):
         await create_engine(parse(url), WORLD).open()
+
+
+# --- names of hosts ---------------------------------------------------------------------
+
+
+@pytest.fixture(params=["http", "redis", "postgres"])
+def address(request: pytest.FixtureRequest, serve: Serve, tmp_path: Path) -> Iterator[str]:
+    """The URL of a store on every kind of server."""
+    if request.param == "http":
+        yield serve(insecure_local=True).url
+    elif request.param == "redis":
+        with running(tmp_path, "redis", "--appendonly", "no") as server:
+            yield server.url
+    else:
+        postgres = PostgresServer().start()
+        yield postgres.url_of("named")
+        postgres.remove()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_full_default_executor_keeps_no_store_from_opening(address: str, host: str) -> None:
+    """The threads of the application may all be busy: names are looked up on our own."""
+    url = address
+    assert "127.0.0.1" in url
+    free, policy = threading.Event(), stateward.Policy(read_timeout=15.0, write_timeout=15.0)
+    with ThreadPoolExecutor(1) as pool:
+        asyncio.get_running_loop().set_default_executor(pool)
+        busy = asyncio.create_task(asyncio.to_thread(free.wait))
+        try:
+            url = url.replace("127.0.0.1", host)
+            async with (
+                asyncio.timeout(30),
+                stateward.open(url, policy=policy, spill=False) as store,
+            ):
+                stored = await store.thread("named").append({"n": 1})
+                assert stored.status == "stored"
+        finally:
+            free.set()
+            await busy

@@ -18,8 +18,9 @@ import stateward
 from service.conftest import Served
 from stateward import InvalidInput, StoreUnavailable, TooLarge, sync
 from stateward.engines.registry import create_engine, create_sync_engine, parse
-from stateward.errors import StatewardError
+from stateward.errors import EntityBusy, StatewardError, StoreTooSlow, TooFewReplicas
 from stateward.ops import Applied
+from stateward.server.problems import problem_of
 from stateward.wire import PROBLEM, failure_of
 from stateward.world import World
 
@@ -106,6 +107,21 @@ def test_a_refusal_is_an_outage_exactly_if_the_same_request_may_be_accepted_late
             assert type(error) is kinds.get(status, InvalidInput)
             assert str(status) in str(error)
     assert "client_max_body_size" in str(failure_of(413, BODIES[body][0], "x"))
+
+
+@pytest.mark.parametrize("kind", [StoreUnavailable, StoreTooSlow, EntityBusy, TooFewReplicas])
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_a_client_is_told_whether_the_store_serves_others(
+    kind: type[StoreUnavailable], is_busy: bool
+) -> None:
+    """Otherwise its breaker counts what the service's own does not."""
+    error = kind("the file is locked by another process")
+    error.is_busy = error.is_busy or is_busy
+    status, body, _ = problem_of(error)
+    received = failure_of(status, body, "https://stateward.example")
+    assert isinstance(received, StoreUnavailable)
+    assert received.is_busy == (is_busy or kind is EntityBusy)
+    assert (b"is_busy" in body) == received.is_busy, "nothing new in other answers"
 
 
 @colours

@@ -126,6 +126,7 @@ def problem_of(error: Exception, *, for_user: bool = False) -> tuple[int, bytes,
         detail=detail or str(error),
         error=name,
         applied=applied,
+        is_busy=isinstance(error, StoreUnavailable) and error.is_busy,
     )
     headers = {"retry-after": str(RETRY_SECONDS)} if status == 503 else {}
     if isinstance(error, LeaseHeld):

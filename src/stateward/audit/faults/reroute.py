@@ -34,5 +34,10 @@ def take(routes: Mapping[str, int]) -> None:
         to = address if way is None else (HERE, way)
         return connect_blocking(to, *args, **options)
 
+    def getaddrinfo(host: Any, port: Any, *args: Any, **options: Any) -> Any:
+        way = routes.get(f"{host}:{port}")  # this machine may not know the name
+        return look_up(host, port, *args, **options) if way is None else look_up(HERE, way)
+
+    look_up, socket.getaddrinfo = socket.getaddrinfo, getaddrinfo
     loop.create_connection = create_connection
     socket.create_connection = create_blocking_connection  # type: ignore[assignment]

@@ -7,6 +7,7 @@ import asyncio
 from stateward.engines.http.answer import Answer, Garbled, Incoming
 from stateward.engines.http.failures import lost, unreachable
 from stateward.engines.http.settings import CONNECTING, Endpoint
+from stateward.engines.lookup import connect_by_name
 from stateward.engines.transport import Transported
 from stateward.wire import Body
 
@@ -28,9 +29,8 @@ class Connection(Transported):
         self._preamble = service.preamble(login)
         try:
             async with asyncio.timeout(min(CONNECTING, service.left(deadline))):
-                await self._loop.create_connection(
-                    lambda: self, service.host, service.port, ssl=service.tls
-                )
+                where = service.host, service.port
+                await connect_by_name(service.world, self, *where, service.tls)
         except (OSError, TimeoutError, RuntimeError) as error:  # or no thread to look up the name
             raise unreachable(error, service.name) from error
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import hiredis
 
+from stateward.engines.lookup import connect_by_name
 from stateward.engines.redis.client.server import DUE_SECONDS, Address, Server, check_greeting
 from stateward.engines.redis.client.wire import MORE, Command, pack, parser
 from stateward.engines.redis.failures import lost, unreachable
@@ -57,7 +58,7 @@ class Connection(Transported):
     async def _dial(self) -> None:
         host, port = self._address
         if port:
-            await self._loop.create_connection(lambda: self, host, port, ssl=self._server.tls)
+            await connect_by_name(self._server.world, self, host, port, self._server.tls)
         else:
             await self._loop.create_unix_connection(lambda: self, host)
 
