@@ -209,28 +209,28 @@ LONG_FUNCTIONS: set[str] = set()
 # Hand-written lines per package; "base" are the files at the root. Only a commit whose message
 # gives the reason may raise a number, in the same diff. A commit that shrinks a package lowers it.
 CEILING = {
-    "actions": 3_429,
-    "audit": 19_350,
-    "base": 4_165,
+    "actions": 3_581,
+    "audit": 19_352,
+    "base": 4_180,
     "benchmark": 702,
-    "cli": 7_040,
+    "cli": 7_042,
     "context": 1_145,
-    "engines": 14_130,
-    "integrations": 10_634,
+    "engines": 14_180,
+    "integrations": 10_621,
     "layers": 5_100,
-    "mcp": 900,
-    "observe": 3_170,
+    "mcp": 891,
+    "observe": 3_178,
     "pages": 734,
     "repeats": 2_160,
-    "server": 6_370,
+    "server": 6_180,
     "shapes": 2_597,
-    "state": 16_040,
+    "state": 16_036,
     "testing": 5_737,
     "transfer": 4_201,
     "volumes": 298,
     "why": 1_523,
 }
-TOTAL = 108_150  # to be lowered to 95,000
+TOTAL = 108_400  # to be lowered to 95,000
 
 # Docstrings that open with a riddle (house_counts.RIDDLE). Their first sentence is a verb with
 # its object ("Return …") or a noun phrase. The numbers only fall.
@@ -246,7 +246,7 @@ DIALECT = {
     "engines": 1,
     "mcp": 4,
     "repeats": 1,
-    "server": 8,
+    "server": 7,
     "shapes": 1,
     "state": 3,
     "transfer": 1,
