@@ -44,6 +44,7 @@ FILES = dict.fromkeys(
         "layers/deadlines.py",
         "layers/parts.py",
         "volumes/residence.py",
+        "layers/outage/late_answer.py",
         "layers/outage/replay.py",
         "layers/outage/suppression.py",
         "layers/stack.py",

@@ -110,6 +110,7 @@ from stateward.store import Store, open
 from stateward.volumes.route import route
 
 if TYPE_CHECKING:
+    import stateward.sync  # noqa: F401  # async only
     from stateward.state.effects import Effect
     from stateward.state.journals import Journal
     from stateward.state.operations_log import OperationsLog
@@ -244,6 +245,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "sync":  # async only
+        return _import("stateward.sync")  # async only
     if name not in _LATE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(_import(_LATE[name]), name)
@@ -251,4 +254,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    names = {*globals(), *_LATE}
+    names.add("sync")  # async only
+    return sorted(names)

@@ -259,6 +259,17 @@ class Store(StoreContents, StoreWork):
     ) -> None:
         await self.close()
 
+    # async only: begin
+    def __enter__(self) -> None:
+        raise InvalidInput(
+            "this store is async: write `async with stateward.open(...)`; in blocking code, `with "
+            "stateward.sync.open(...)`"
+        )
+
+    def __exit__(self, *error: object) -> None:
+        """Do nothing. Without it, Python would not call `__enter__`."""
+
+    # async only: end
     async def close(self) -> None:
         """Finish calls in flight, release every lease, then release all resources.
 

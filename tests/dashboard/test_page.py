@@ -94,7 +94,7 @@ def test_the_key_of_the_address_is_taken_out_of_it(look: Look) -> None:
 
 def test_what_a_key_may_not_is_said_and_not_hidden(look: Look) -> None:
     reader = look("keys", scope="read")
-    expect(reader.tab.get_by_role("alert")).to_contain_text("this needs 'admin'")
+    expect(reader.tab.get_by_role("alert")).to_contain_text("keys.read needs 'admin'")
 
 
 def test_what_a_key_is_not_enough_for_says_so_before_one_tries(look: Look) -> None:
@@ -108,7 +108,7 @@ def test_what_a_key_is_not_enough_for_says_so_before_one_tries(look: Look) -> No
     expect(reader.link("Now")).to_have_attribute("title", re.compile("scope operate"))
     expect(reader.link("Threads")).not_to_have_attribute("title", re.compile("."))
     reader.link("Now").click()
-    expect(reader.tab.get_by_role("alert").first).to_contain_text("this needs 'operate'")
+    expect(reader.tab.get_by_role("alert").first).to_contain_text("health.read needs 'operate'")
 
 
 def test_a_key_that_may_not_see_the_first_page_begins_with_threads(

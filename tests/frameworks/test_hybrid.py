@@ -9,6 +9,7 @@ import random
 import re
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,13 @@ async def test_jobs_are_finished_once_though_coordinators_and_workers_are_killed
                             await asyncio.sleep(random.uniform(0.2, 0.6))
                             crew.kill_one()
                     await asyncio.wait_for(all_there.wait(), 120)
-                done = [info async for info in store.workflows(user="u-42")]
+                # A job's result is published before its workflow is recorded as completed.
+                end = time.monotonic() + 60
+                while True:
+                    done = [info async for info in store.workflows(user="u-42")]
+                    if {info.status for info in done} == {"completed"} or time.monotonic() > end:
+                        break
+                    await asyncio.sleep(0.1)
             asking = started("ask", server.url, "Lisbon")
             said, _ = await asyncio.to_thread(asking.communicate, timeout=60)
         finally:

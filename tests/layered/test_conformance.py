@@ -25,7 +25,7 @@ START = 1_700_000_000.0
 # What speaks to an engine itself cannot know which of the three it has to ask.
 TO_THE_ENGINE = (
     *("replica(", "engine(", "meanwhile", "_in("),
-    *("filled(", "kept(h", "severable("),
+    *("filled(", "kept(h", "severable(", "await swept("),
 )
 
 

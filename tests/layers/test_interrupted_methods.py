@@ -39,7 +39,8 @@ PATIENCE = 25.0  # less than a lease lasts that was not given back
 # Hashes of the operations log are over times, and tell one run from another as stamps do; the key
 # of an effect has the namespace in it, which is another one for each run.
 STAMP = re.compile(
-    r'"(stamp|after|previous|hash|key)":"[^"]*"|"(since|until|asked)":[0-9.]+|\d{17}-[\w-]{16}'
+    r'"(stamp|after|previous|hash|key)":"[^"]*"|"(since|until|asked|at)":[0-9.]+'
+    r'|,\d{10}\.\d+,"[^"]*"|\d{17}-[\w-]{16}'
 )
 
 Make = Callable[[World], Engine]

@@ -301,6 +301,9 @@ def test_a_key_is_told_what_it_is_for_whatever_its_namespaces(api: Api) -> None:
     body = {"scope": "read", "namespaces": ["two", "one"], "user": "ida", "days": 1}
     made = shown(api.ask("POST", "/v1/keys", body))
     own = shown(api.ask("GET", "/v1/key", key=made["key"]))
+    assert (own.pop("role"), own.pop("only")) == ("reader", [])
+    assert "threads.read" in own["rights"]
+    assert "threads.append" not in own.pop("rights")
     assert own == {
         "name": made["about"]["id"],
         "scope": "read",

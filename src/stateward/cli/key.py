@@ -38,6 +38,7 @@ from stateward.server.keys import (
 )
 from stateward.world import World
 
+MOST_OVERLAP = 720  # hours
 COLUMNS = ("id", "scope", "namespaces", "user", "created", "expires", "revoked", "note", "rate")
 ACTIONS = ("create", "list", "may", "revoke", "rotate")
 MOST_NAMED = 20  # namespaces in an entry of the operations log
@@ -113,6 +114,10 @@ def run(options: argparse.Namespace) -> int:
         url, words = parse(options.url), options.words
         if words:
             raise InvalidInput(f"{words[0]!r} is too much: key {options.action} takes options only")
+    if not 0 <= options.overlap <= MOST_OVERLAP:
+        raise InvalidInput(
+            f"--overlap must be from 0 to {MOST_OVERLAP} hours, not {options.overlap}"
+        )
     refuse_missing(url)
     with sync.open(looking(url).text, heartbeat=None, spill=False) as store:
         execute = store.sections["workflows"].execute

@@ -24,13 +24,13 @@ from stateward.context.compaction import SUMMARY, as_summary, kept
 from stateward.errors import InvalidInput
 from stateward.integrations.kept import langgraph
 from stateward.kinds import LANGGRAPH_THREAD, THREAD
+from stateward.layers.outage.edits import EDITS, edits_of
 from stateward.layers.outage.replay import LATE
 from stateward.ops import Drop, Entity, Fetched, Found, Log, Value
 from stateward.pages.words import line, plain_json
 from stateward.records import Change, Cursor, Late, ThreadInfo, moment
 from stateward.shapes import Shape, translate
 from stateward.state.about import ABOUT
-from stateward.state.edits import EDITS, edits_of
 from stateward.state.effects import drop_effects
 from stateward.state.feeds import change_of
 from stateward.state.handle import Handle as AsyncHandle

@@ -24,6 +24,7 @@ from stateward.integrations.turns import WAIT, AgentRun, Turns, begin
 from stateward.integrations.window_options import WindowOptions, check_conflict, checked_window
 from stateward.layers.leases.held import HeldLease
 from stateward.layers.outage.answers import Suppressed
+from stateward.layers.outage.edits import EDITS, edited
 from stateward.ops import (
     Append,
     Check,
@@ -44,7 +45,6 @@ from stateward.owner import UNSAID, Unsaid, Whose
 from stateward.records import Cursor
 from stateward.shapes import are_foreign, translate
 from stateward.state.conversation_life import Life
-from stateward.state.edits import EDITS, edited
 from stateward.state.receipts import life_of
 from stateward.state.refusals import stored
 from stateward.state.threads import Thread

@@ -19,6 +19,14 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "read_failed": ("{who} could not be read", f"{_LOOK}; do not treat this as an empty history"),
     "write_failed": ("a write to {who} failed", "{applied}"),
     "write_refused": ("a write to {who} was refused ({outcome})", "{refused}"),
+    "live_answer_failed": (
+        "a live answer ended with {error}",
+        "Its question is stored; a new delivery of the request answers it",
+    ),
+    "live_answer_not_stopped": (
+        "a live answer whose reader left was not stopped ({error})",
+        "It is written to its end: thread.stop(request) stops it",
+    ),
     "version_backwards": (
         "{who} went back from {commits_before} commits to {commits}: the state is older",
         "Look for a restore, or for a failover that lost writes",

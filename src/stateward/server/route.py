@@ -179,11 +179,19 @@ class _Path(NamedTuple):
     names: tuple[tuple[int, str], ...]
     methods: dict[str, RestRoute]
 
-    def named(self, segments: Sequence[bytes]) -> dict[str, str]:
-        try:
-            return {name: _unquoted(segments[at]) for at, name in self.names}
-        except UnicodeDecodeError as error:
-            raise Refusal(400, "a name in the path is not UTF-8") from error
+    def named(self, segments: Sequence[bytes]) -> dict[str, str] | None:
+        """Return the names in the path of a request; None: one of them is empty."""
+        names = {}
+        for at, name in self.names:
+            segment = segments[at]
+            if not segment:
+                return None
+            try:
+                text = unquote_to_bytes(segment) if b"%" in segment else segment
+                names[name] = text.decode()
+            except UnicodeDecodeError as error:
+                raise Refusal(400, "a name in the path is not UTF-8") from error
+        return names
 
 
 class RouteTable:
@@ -201,6 +209,9 @@ class RouteTable:
                 last = b"" if segments[-1].startswith(b"{") else segments[-1]
                 self._paths.setdefault((len(segments), first, second, last), []).append(path)
             path.methods[route.method] = route
+        for (count, first, second, last), paths in self._paths.items():
+            if last:  # a name at the end may be this word, too
+                paths += self._paths.get((count, first, second, b""), ())
 
     def find(
         self, method: str, segments: Sequence[bytes]
@@ -209,36 +220,36 @@ class RouteTable:
 
         None: there is none. With another method only, raises a refusal.
         """
-        if len(segments) < 3 or not all(segments[1:]):
+        count = len(segments)
+        if count < 3:
             return None
-        others: set[str] = set()
-        start = len(segments), segments[1], segments[2]
-        paths = self._paths.get((*start, segments[-1]), ())  # with that word at the end
-        for path in (*paths, *self._paths.get((*start, b""), ())):  # or with a name
+        first, second = segments[1], segments[2]
+        paths = self._paths.get((count, first, second, segments[-1]))
+        if paths is None:
+            paths = self._paths.get((count, first, second, b""), [])
+        others: dict[str, RestRoute] = {}
+        for path in paths:
             for at, literal in path.literals:  # a plain loop: each request runs through it
                 if segments[at] != literal:
                     break
             else:
                 route = path.methods.get(method)
-                if route is not None:
-                    return route, path.named(segments)
-                others.update(path.methods)
-        if not others:
+                if route is None:
+                    others.update(path.methods)
+                elif (names := path.named(segments)) is not None:
+                    return route, names
+        if not others or b"" in segments[1:]:
             return None
         methods = sorted(others)
         raise Refusal(405, f"use {' or '.join(methods)}", allow=", ".join(methods))
 
 
-def _unquoted(segment: bytes) -> str:
-    return (unquote_to_bytes(segment) if b"%" in segment else segment).decode()
-
-
 def _taken_apart(segments: Sequence[str]) -> _Path:
     if segments[2].startswith("{"):
         raise ValueError(f"{'/'.join(segments)}: the segment after /v1 must be a literal")
-    places = list(enumerate(segments))[3:]  # the others are in the key of the table
+    places = list(enumerate(segments))[3:]  # the others, and a word at the end, are in the key
     return _Path(
-        tuple((at, text.encode()) for at, text in places if not text.startswith("{")),
+        tuple((at, text.encode()) for at, text in places[:-1] if not text.startswith("{")),
         tuple((at, text[1:-1]) for at, text in places if text.startswith("{")),
         {},
     )

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from stateward.context.compaction import SUMMARY
 from stateward.errors import InvalidInput, NotKept, NotYoursError
 from stateward.kinds import THREAD, USER, WORKFLOW
+from stateward.layers.outage.edits import EDITS, edits_of
 from stateward.ops import Entry, Fetch, Fetched, Found, Log
 from stateward.records import Cursor, Document, WorkflowInfo, moment
-from stateward.state.edits import EDITS, edits_of
 from stateward.state.feeds import reset
 from stateward.state.handle import Handle
 from stateward.state.history import read_past

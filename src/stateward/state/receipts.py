@@ -10,10 +10,10 @@ import msgspec
 from stateward.codec import decode
 from stateward.context.compaction import Kept
 from stateward.errors import InvalidInput
+from stateward.layers.outage.edits import Edits
 from stateward.ops import Entity, Entry, Fetched, Found, Head, Log, Value, digest_of
 from stateward.records import WorkflowInfo, moment
 from stateward.state.conversation_life import Life
-from stateward.state.edits import Edits
 from stateward.state.window_record import Context, Gone, TurnReceipt, Window
 
 _encode = msgspec.json.Encoder().encode

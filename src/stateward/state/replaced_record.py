@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from stateward.codec import decode
-from stateward.ops import Entry, Value
+from stateward.ops import Delete, Entry, Put, Value, Write
 from stateward.records import Change, Cursor, moment
 
 REPLACED = "replaced "  # prefix of the documents; the rest is the version of the thread before
@@ -60,14 +61,43 @@ def stored_replaced(by: str, at: float, entries: Sequence[Entry]) -> str:
 def replaced_of(value: Value) -> Replaced:
     """Return the record of such a document, as callers get it."""
     turns = _decode(value.json)
-    changes = tuple(
-        Change(
-            decode(bytes(each.message)),
-            each.number,
-            Cursor(each.number, each.stamp),
-            moment(each.at),
-            each.key,
-        )
-        for each in turns.messages
+    return Replaced(turns.by, moment(turns.at), tuple(map(_change_of, turns.messages)))
+
+
+def numbers_of(value: Value) -> list[int]:
+    """Return the numbers of the messages in such a document."""
+    return [each.number for each in _decode(value.json).messages]
+
+
+def rewritten(
+    name: str, value: Value, bodies: Mapping[int, str | None]
+) -> tuple[tuple[Write, ...], list[Change]]:
+    """Return the writes that rewrite messages of a document, or remove them (None).
+
+    Also the messages as they were before.
+    """
+    turns = _decode(value.json)
+    gone = [_change_of(each) for each in turns.messages if each.number in bodies]
+    if not gone:
+        return (), gone
+    messages = [_with(each, bodies.get(each.number, "")) for each in turns.messages]
+    left = [each for each in messages if each is not None]
+    if not left:
+        return (Delete(name),), gone
+    return (Put(name, _encode(replace(turns, messages=left)).decode()),), gone
+
+
+def _with(message: ReplacedMessage, body: str | None) -> ReplacedMessage | None:
+    if body is None:
+        return None
+    return replace(message, message=msgspec.Raw(body.encode())) if body else message
+
+
+def _change_of(message: ReplacedMessage) -> Change:
+    return Change(
+        decode(bytes(message.message)),
+        message.number,
+        Cursor(message.number, message.stamp),
+        moment(message.at),
+        message.key,
     )
-    return Replaced(turns.by, moment(turns.at), changes)

@@ -12,6 +12,7 @@ from stateward.codec import encode_messages
 from stateward.context.compaction import SUMMARY
 from stateward.errors import StateConflictError
 from stateward.layers.outage.asked import ASKED, taken_in
+from stateward.layers.outage.edits import EDITS, edited
 from stateward.ops import (
     NOWHERE,
     Append,
@@ -26,10 +27,10 @@ from stateward.ops import (
     Outcome,
     Put,
     Replace,
+    Value,
     Write,
 )
 from stateward.records import Cursor
-from stateward.state.edits import EDITS, edited
 from stateward.state.feeds import entries_after
 from stateward.state.handle import Handle
 from stateward.state.receipts import note_of
@@ -104,9 +105,14 @@ async def append_instead(
 
 async def list_replaced(handle: Handle) -> AsyncIterator[Replaced]:
     """Yield the turns that were replaced, oldest first."""
-    scope, entity = handle.scope, handle.entity
     await handle.fetch()  # raises for a thread of another user
-    wanted = List(entity.namespace, owner=handle.owner, within=entity, prefix=REPLACED)
-    named = [each async for page in scope.pages(wanted) for each in page.documents]
-    for _, value in sorted(named, key=lambda each: int(each[0].removeprefix(REPLACED))):
+    for _, value in await replaced_documents(handle):
         yield replaced_of(value)
+
+
+async def replaced_documents(handle: Handle) -> list[tuple[str, Value]]:
+    """Return the documents of turns that were replaced, oldest first."""
+    entity = handle.entity
+    wanted = List(entity.namespace, owner=handle.owner, within=entity, prefix=REPLACED)
+    named = [each async for page in handle.scope.pages(wanted) for each in page.documents]
+    return sorted(named, key=lambda each: int(each[0].removeprefix(REPLACED)))

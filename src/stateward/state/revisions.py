@@ -13,6 +13,7 @@ from stateward.codec import MOST, encode_messages
 from stateward.context.compaction import SUMMARY, kept
 from stateward.errors import InvalidInput
 from stateward.layers.outage.asked import ASKED, stored_asked
+from stateward.layers.outage.edits import EDITS, edited
 from stateward.ops import (
     Append,
     CommitsAt,
@@ -31,10 +32,11 @@ from stateward.ops import (
 )
 from stateward.records import Appended, Change, Cursor
 from stateward.state.conversation_life import Life
-from stateward.state.edits import EDITS, edited
 from stateward.state.feeds import change_of, entries_after
 from stateward.state.handle import Handle
 from stateward.state.refusals import deleted, refuse, stored
+from stateward.state.replaced_record import numbers_of, rewritten
+from stateward.state.replacements import replaced_documents
 
 
 async def edit_messages(
@@ -52,14 +54,20 @@ async def edit_messages(
         fetched, entries = await _numbered(handle, bodies)
         head, summary = fetched.head, fetched.documents.get(SUMMARY)
         life = _check_head(handle, expect, head, life)
-        if not entries:
-            return []
         there = {entry.seq: bodies[entry.seq] for entry in entries}
-        writes: tuple[Write, ...] = (Replace(there),)
+        writes: tuple[Write, ...] = (Replace(there),) if there else ()
+        changed = [change_of(entry) for entry in entries]
+        missing = {number: bodies[number] for number in bodies if number not in there}
+        if missing and head.version:
+            for name, value in await replaced_documents(handle):
+                also, before = rewritten(name, value, missing)
+                writes, changed = (*writes, *also), [*changed, *before]
+        if not writes:
+            return []
         if _is_concerned(summary, head, bodies):  # also after a removal of a missing message
             writes = (*writes, Delete(SUMMARY))
         if await _committed(handle, writes, fetched) is not None:
-            return [change_of(entry) for entry in entries]
+            return sorted(changed, key=lambda change: change.version)
 
 
 def _is_concerned(summary: Value | None, head: Head, edited: Mapping[int, str | None]) -> bool:
@@ -76,7 +84,7 @@ async def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> lis
         fetched = await handle.fetch(documents=(EDITS, ASKED))
         life = _check_head(handle, expect, fetched.head, life)
         entries = [entry async for entry in entries_after(handle, at, follow=False)]
-        writes = _unasked(fetched)
+        writes = (*_unasked(fetched), *await _unreplaced(handle, fetched.head, at.version))
         if entries:
             gone = Replace({entry.seq: None for entry in entries})
             writes = (gone, Delete(SUMMARY), *writes)
@@ -93,7 +101,7 @@ async def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | 
         fetched = await handle.fetch(documents=(EDITS, ASKED))
         head = fetched.head
         life = _check_head(handle, expect, head, life)
-        writes = _unasked(fetched)
+        writes = (*_unasked(fetched), *await _unreplaced(handle, head, 0))
         if head.live:
             gone = Replace(dict.fromkeys(await _numbers(handle, head)))
             writes = (gone, Delete(SUMMARY), *writes)
@@ -112,6 +120,16 @@ async def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | 
 def _unasked(fetched: Fetched) -> tuple[Write, ...]:
     """Return the writes that remove the questions that wait: they come after every message."""
     return stored_asked(()) if ASKED in fetched.documents else ()
+
+
+async def _unreplaced(handle: Handle, head: Head, after: int) -> tuple[Write, ...]:
+    """Return the writes that remove messages behind a number from what was replaced before."""
+    writes: tuple[Write, ...] = ()
+    if head.version > after:
+        for name, value in await replaced_documents(handle):
+            gone = [number for number in numbers_of(value) if number > after]
+            writes = (*writes, *rewritten(name, value, dict.fromkeys(gone))[0])
+    return writes
 
 
 async def _numbers(handle: Handle, head: Head) -> Iterable[int]:

@@ -107,6 +107,11 @@ class Schedule:
         `cron` or `tz` applies from now on. A paused schedule stays paused.
         """
         name = task if isinstance(task, str | None) else getattr(task, "__name__", "")
+        if name == "<lambda>":
+            raise InvalidInput(
+                "a worker finds the task of a schedule by its name, and a lambda has none: write "
+                "a function with def, and pass the function or its name"
+            )
         spec = ScheduleSpec(
             cron=cron,
             tz=tz,

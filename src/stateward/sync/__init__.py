@@ -252,4 +252,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LATE})
+    names = {*globals(), *_LATE}
+    return sorted(names)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stateward.errors import InvalidInput, NotKept
+from stateward.layers.outage.edits import EDITS
 from stateward.records import Change, Cursor, Document, Late
 from stateward.repeats import with_receipts
 from stateward.repeats.find import EmbedFunction
-from stateward.state.edits import EDITS
 from stateward.state.threads import Thread
 from stateward.state.window_record import Knowledge
 from stateward.store import Store

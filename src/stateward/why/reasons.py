@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from stateward.context.tool_pairs import is_known, ties
+from stateward.layers.outage.edits import edits_of
 from stateward.ops import Value
 from stateward.records import Change
 from stateward.repeats.given import document_with, is_answered
-from stateward.state.edits import edits_of
 from stateward.state.window_record import Knowledge, TurnReceipt
 from stateward.why.records import AppendSpan, Reason, Sign, ThreadMoment
 from stateward.why.written_order import kept_span

@@ -23,14 +23,14 @@ from system_packages import find, is_required
 
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 SCRIPTS = {"bash": "stateward.bash", "fish": "stateward.fish", "zsh": "_stateward"}
-HEAVIEST = 600  # modules that a candidate may cost: the audit's options name all its questions
+HEAVIEST = 640  # modules that a candidate may cost: the audit's options name all its questions
 
 # The words after `stateward`, the last of which is being typed, and what it may become.
 ASKED = [
     (["ins"], ["inspect"]),
     (["--v"], ["--version"]),
     (["nothing", ""], []),
-    (["thread", ""], ["delete", "export", "list", "show"]),
+    (["thread", ""], ["delete", "export", "list", "pin", "show", "unpin"]),
     (["lock", "br"], ["break"]),
     (["thread", "delete", "--d"], ["--dry-run"]),
     (["thread", "show", "s-1", "--as", "open"], ["openai", "openai-responses"]),
@@ -44,7 +44,7 @@ ASKED = [
     (["audit", "--profile", "ci", "--only", "outage,se"], ["outage,sessions", "outage,settings"]),
     (["audit", "--with-server", "re"], ["redis"]),
     (["audit", "--output", ""], [FOLDERS]),
-    (["audit", "init", ""], ["prices", FILES]),
+    (["audit", "init", ""], ["prices", "config", FILES]),
     (["bench", "--only", "append,la"], ["append,last"]),
     (["bench", "--seconds", ""], []),
     (["inspect", "thr"], ["thread"]),
@@ -59,7 +59,7 @@ ASKED = [
 # What is typed, and what the shell offers: each way in which a shell takes part.
 TYPED = [
     ("ins", ["inspect"]),
-    ("thread ", ["delete", "export", "list", "show"]),
+    ("thread ", ["delete", "export", "list", "pin", "show", "unpin"]),
     ("inspect sqlite:///agents.db --namespace x re", ["replicas", "repeats"]),
     ("audit langgraph:p", ["langgraph:postgres"]),
     ("audit --profile=f", ["--profile=full"]),

@@ -276,6 +276,41 @@ async def an_answer_that_is_spilled_takes_its_question_along(h: StoreHarness) ->
         assert await messages(other) == [*window.messages[1:], asks("0"), says("re: 0")]
 
 
+@case
+async def a_spilled_answer_moves_a_question_that_others_have_stored(h: StoreHarness) -> None:
+    """Whatever became of the questions meanwhile, each of them is in the log once."""
+    options: dict[str, Any] = {"read_timeout": 10, "write_timeout": 10, "breaker_seconds": 0.1}
+    for alone in (False, True):
+        for earlier in ("answered", "taken in", "waiting"):
+            id = f"{earlier} {alone}"
+            async with severable(h, **options) as store, h.store() as other:
+                theirs = other.thread(id)
+                await answer(theirs, "r", "begin")
+                await fail(theirs, "r-0", "0")
+                await fail(theirs, "r-1", "1")
+                mine = store.thread(id).turn(key="r-1", question=asks("1"), alone=alone, ttl=h.span)
+                async with mine as turn:
+                    with store.faults.unavailable():
+                        assert (await turn.store(says("re: 1"))).status == "spilled"
+                        await h.pass_time(h.span)  # its lease
+                        if earlier == "answered":
+                            await answer(theirs, "r-0", "0", alone=alone)
+                        elif earlier == "taken in":
+                            await answer(theirs, "r-2", "2", alone=alone)
+
+                async def is_well(store: Store = store) -> bool:
+                    return not (await store.health()).spill_depth
+
+                await until(h, is_well)
+                window = await theirs.load()
+                texts = [each["content"] for each in window.messages]
+                assert texts[-2:] == ["1", "re: 1"], (id, texts)
+                assert len(texts) == len({*texts}), (id, texts)
+                assert ("0" in texts, window.unanswered) == (True, ()), (id, texts)
+                await answer(theirs, "r-1", "1")
+                assert [each["content"] for each in (await theirs.load()).messages] == texts
+
+
 # --- instead of another turn ------------------------------------------------------------
 
 
@@ -344,6 +379,41 @@ async def a_replacement_is_not_spilled(h: StoreHarness) -> None:
                 with store.faults.unavailable():
                     await turn.store(says("better"), instead_of=2)
         assert await messages(other) == [asks("1"), says("re: 1")]
+
+
+@case
+async def what_was_replaced_is_edited_and_cut_off_like_every_message(h: StoreHarness) -> None:
+    async def reachable(thread: Thread) -> list[tuple[int, Any]]:
+        kept = [each async for each in thread.replaced()]
+        return [(each.version, each.message["content"]) for one in kept for each in one.messages]
+
+    a, it = await h.replica(), h.entity("t", "thread")
+    async with h.store() as store, h.store() as other:
+        thread, theirs = store.thread("t", user="u"), other.thread("t", user="u")
+        await answer(thread, "r-1", "iban DE00")
+        for again in ("again", "and again"):
+            number = (await thread.load()).version
+            async with thread.turn(key=again, instead_of=number) as turn:
+                await turn.store(says(f"{again} DE00"))
+        assert await reachable(thread) == [(2, "re: iban DE00"), (3, "again DE00")]
+        changed = await theirs.edit({1: asks("(removed)"), 3: None, 2: says("(removed)"), 99: None})
+        assert [(c.version, c.message["content"]) for c in changed] == [
+            (1, "iban DE00"),
+            (2, "re: iban DE00"),
+            (3, "again DE00"),
+        ]
+        assert await reachable(thread) == [(2, "(removed)")]
+        assert await theirs.edit({3: None}) == []
+        await thread.edit({4: says("(removed)")})
+        assert "DE00" not in str(await a.everything(it)), "not in any document either"
+        for end in (lambda: thread.truncate(after=1), lambda: thread.replace([asks("new")])):
+            await answer(thread, f"r-{end}", "iban DE00")
+            number = (await thread.load()).version
+            async with thread.turn(key=f"a-{end}", instead_of=number) as turn:
+                await turn.store(says("DE00"))
+            await end()
+            assert await reachable(thread) == []
+            assert "DE00" not in str(await a.everything(it))
 
 
 # --- misuse -----------------------------------------------------------------------------

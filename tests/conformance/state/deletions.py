@@ -98,6 +98,8 @@ READ_FIRST = (
     "Thread.append expecting",
     "Thread.append having seen",
     "Thread.turn",
+    "Thread.turn question",
+    "Thread.turn instead_of",
     "Turn.store",
     "Turn.store with context",
 )
@@ -222,7 +224,8 @@ async def a_turn_in_progress_is_refused_once_its_conversation_is_deleted(h: Stor
                         await turn.store(says("what is it?"), says("DE00"))
                 assert "was deleted" in str(caught.error)
                 assert not (await thread.load()).exists
-                await h.pass_time(0.01)
+                # An erasure counts for what was read before it by clocks that may differ.
+                await h.pass_time(h.span if end == "erased" else 0.01)
                 async with thread.turn(key=f"{end} {options}", last=20, **options) as turn:
                     said = await turn.store(says("hello"), says("hello, again"))
                 assert (said.status, said.version) == ("stored", 2), "what begins now is new"

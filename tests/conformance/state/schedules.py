@@ -78,6 +78,7 @@ async def what_cannot_be_meant_is_refused_and_nothing_is_declared(h: StoreHarnes
             (HOURLY, {}),
             (HOURLY, {"task": "t", "workflow": "w"}),
             (HOURLY, {"task": ""}),
+            (HOURLY, {"task": lambda: None}),
             (HOURLY, {"task": "t", "tz": "Europe/Bielefeld"}),
             (HOURLY, {"task": "t", "tz": "../etc/passwd"}),
             (HOURLY, {"task": "t", "tz": ""}),

@@ -10,8 +10,8 @@ from pydantic_ai.conversation_store import ConversationEntry
 from stateward.codec import decode, encode
 from stateward.context.compaction import SUMMARY
 from stateward.integrations.pydantic_ai.messages import as_stored
+from stateward.layers.outage.edits import EDITS, edited
 from stateward.ops import Delete, Fetched, Put, Replace, Write
-from stateward.state.edits import EDITS, edited
 
 LEFT = "pydantic-ai branch "  # prefix of left branches, before the id of the last entry
 ENTRY = "pydantic_ai"  # the key beside a message with the id of its entry

@@ -34,6 +34,7 @@ from stateward.integrations.pydantic_ai.messages import as_given
 from stateward.integrations.pydantic_ai.records import RECORD, RECORDS, record_of, unchanged
 from stateward.integrations.recent import Recent
 from stateward.kinds import FORK, THREAD
+from stateward.layers.outage.edits import EDITS
 from stateward.ops import (
     Append,
     Check,
@@ -49,7 +50,6 @@ from stateward.ops import (
     Write,
 )
 from stateward.owner import UNSAID, Unsaid
-from stateward.state.edits import EDITS
 from stateward.state.effects import drop_effects
 from stateward.state.forks import RETAIN
 from stateward.state.refusals import stored

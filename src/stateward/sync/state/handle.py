@@ -14,6 +14,7 @@ from stateward.codec import as_message, encode_messages
 from stateward.errors import StoreUnavailable
 from stateward.kinds import ERASED, THREAD, erasure_of
 from stateward.layers.outage.answers import Suppressed
+from stateward.layers.outage.edits import EDITS, edited
 from stateward.layers.redelivery import duplicate_of, log_of
 from stateward.observe.counters import count_context_break
 from stateward.ops import (
@@ -42,7 +43,6 @@ from stateward.ops import (
     Write,
 )
 from stateward.state.conversation_life import Life
-from stateward.state.edits import EDITS, edited
 from stateward.state.head_writes import with_one_head
 from stateward.state.receipts import note_of
 from stateward.state.refusals import applied_in_part, deleted, refuse, stored

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from stateward.context.compaction import SUMMARY
 from stateward.errors import InvalidInput, NotKept, NotYoursError
 from stateward.kinds import THREAD, USER, WORKFLOW
+from stateward.layers.outage.edits import EDITS, edits_of
 from stateward.ops import Entry, Fetch, Fetched, Found, Log
 from stateward.records import Cursor, Document, WorkflowInfo, moment
-from stateward.state.edits import EDITS, edits_of
 from stateward.state.past import PastState
 from stateward.state.receipts import Recalled, end_of, receipt_of, stale_documents
 from stateward.state.refusals import refuse

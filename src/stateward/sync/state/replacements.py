@@ -13,6 +13,7 @@ from stateward.codec import encode_messages
 from stateward.context.compaction import SUMMARY
 from stateward.errors import StateConflictError
 from stateward.layers.outage.asked import ASKED, taken_in
+from stateward.layers.outage.edits import EDITS, edited
 from stateward.ops import (
     NOWHERE,
     Append,
@@ -27,10 +28,10 @@ from stateward.ops import (
     Outcome,
     Put,
     Replace,
+    Value,
     Write,
 )
 from stateward.records import Cursor
-from stateward.state.edits import EDITS, edited
 from stateward.state.receipts import note_of
 from stateward.state.refusals import deleted
 from stateward.state.replaced_record import REPLACED, Replaced, replaced_of, stored_replaced
@@ -105,9 +106,14 @@ def append_instead(
 
 def list_replaced(handle: Handle) -> Iterator[Replaced]:
     """Yield the turns that were replaced, oldest first."""
-    scope, entity = handle.scope, handle.entity
     handle.fetch()  # raises for a thread of another user
-    wanted = List(entity.namespace, owner=handle.owner, within=entity, prefix=REPLACED)
-    named = [each for page in scope.pages(wanted) for each in page.documents]
-    for _, value in sorted(named, key=lambda each: int(each[0].removeprefix(REPLACED))):
+    for _, value in replaced_documents(handle):
         yield replaced_of(value)
+
+
+def replaced_documents(handle: Handle) -> list[tuple[str, Value]]:
+    """Return the documents of turns that were replaced, oldest first."""
+    entity = handle.entity
+    wanted = List(entity.namespace, owner=handle.owner, within=entity, prefix=REPLACED)
+    named = [each for page in handle.scope.pages(wanted) for each in page.documents]
+    return sorted(named, key=lambda each: int(each[0].removeprefix(REPLACED)))

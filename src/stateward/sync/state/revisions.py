@@ -14,6 +14,7 @@ from stateward.codec import MOST, encode_messages
 from stateward.context.compaction import SUMMARY, kept
 from stateward.errors import InvalidInput
 from stateward.layers.outage.asked import ASKED, stored_asked
+from stateward.layers.outage.edits import EDITS, edited
 from stateward.ops import (
     Append,
     CommitsAt,
@@ -32,10 +33,11 @@ from stateward.ops import (
 )
 from stateward.records import Appended, Change, Cursor
 from stateward.state.conversation_life import Life
-from stateward.state.edits import EDITS, edited
 from stateward.state.refusals import deleted, refuse, stored
+from stateward.state.replaced_record import numbers_of, rewritten
 from stateward.sync.state.feeds import change_of, entries_after
 from stateward.sync.state.handle import Handle
+from stateward.sync.state.replacements import replaced_documents
 
 
 def edit_messages(
@@ -53,14 +55,20 @@ def edit_messages(
         fetched, entries = _numbered(handle, bodies)
         head, summary = fetched.head, fetched.documents.get(SUMMARY)
         life = _check_head(handle, expect, head, life)
-        if not entries:
-            return []
         there = {entry.seq: bodies[entry.seq] for entry in entries}
-        writes: tuple[Write, ...] = (Replace(there),)
+        writes: tuple[Write, ...] = (Replace(there),) if there else ()
+        changed = [change_of(entry) for entry in entries]
+        missing = {number: bodies[number] for number in bodies if number not in there}
+        if missing and head.version:
+            for name, value in replaced_documents(handle):
+                also, before = rewritten(name, value, missing)
+                writes, changed = (*writes, *also), [*changed, *before]
+        if not writes:
+            return []
         if _is_concerned(summary, head, bodies):  # also after a removal of a missing message
             writes = (*writes, Delete(SUMMARY))
         if _committed(handle, writes, fetched) is not None:
-            return [change_of(entry) for entry in entries]
+            return sorted(changed, key=lambda change: change.version)
 
 
 def _is_concerned(summary: Value | None, head: Head, edited: Mapping[int, str | None]) -> bool:
@@ -77,7 +85,7 @@ def remove_after(handle: Handle, at: Cursor, expect: Cursor | None) -> list[Chan
         fetched = handle.fetch(documents=(EDITS, ASKED))
         life = _check_head(handle, expect, fetched.head, life)
         entries = [entry for entry in entries_after(handle, at, follow=False)]
-        writes = _unasked(fetched)
+        writes = (*_unasked(fetched), *_unreplaced(handle, fetched.head, at.version))
         if entries:
             gone = Replace({entry.seq: None for entry in entries})
             writes = (gone, Delete(SUMMARY), *writes)
@@ -94,7 +102,7 @@ def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | None) 
         fetched = handle.fetch(documents=(EDITS, ASKED))
         head = fetched.head
         life = _check_head(handle, expect, head, life)
-        writes = _unasked(fetched)
+        writes = (*_unasked(fetched), *_unreplaced(handle, head, 0))
         if head.live:
             gone = Replace(dict.fromkeys(_numbers(handle, head)))
             writes = (gone, Delete(SUMMARY), *writes)
@@ -113,6 +121,16 @@ def replace_all(handle: Handle, messages: Sequence[Any], expect: Cursor | None) 
 def _unasked(fetched: Fetched) -> tuple[Write, ...]:
     """Return the writes that remove the questions that wait: they come after every message."""
     return stored_asked(()) if ASKED in fetched.documents else ()
+
+
+def _unreplaced(handle: Handle, head: Head, after: int) -> tuple[Write, ...]:
+    """Return the writes that remove messages behind a number from what was replaced before."""
+    writes: tuple[Write, ...] = ()
+    if head.version > after:
+        for name, value in replaced_documents(handle):
+            gone = [number for number in numbers_of(value) if number > after]
+            writes = (*writes, *rewritten(name, value, dict.fromkeys(gone))[0])
+    return writes
 
 
 def _numbers(handle: Handle, head: Head) -> Iterable[int]:

@@ -17,7 +17,7 @@ from stateward.codec import decode, encode
 from stateward.engine import Capabilities
 from stateward.errors import InvalidInput, StoreTooSlow
 from stateward.kinds import ERASED, SPILL, erasure_of
-from stateward.layers.outage.asked import ASKED, taken_in, unchanged
+from stateward.layers.outage.asked import ASKED
 from stateward.layers.outage.backlog import Backlog
 from stateward.layers.outage.log_end import LogEnd, Searched
 from stateward.layers.outage.neighbours import NearRecord
@@ -49,9 +49,9 @@ from stateward.ops import (
     Outcome,
     Put,
     Replace,
-    Write,
 )
 from stateward.sync.layers.layer import Layer
+from stateward.sync.layers.outage.late_answer import late_answer
 from stateward.world import World
 
 logger = logging.getLogger("stateward.spill")
@@ -149,18 +149,17 @@ class Replayer:
             place = self._look(ask, record, written)
             if place is None:
                 return None
-        writes: tuple[Write, ...] = (Append(record.bodies, record.key, note=record.note),)
+        answer = late_answer(ask, record, place.asked, self._world.new_op())
+        writes = answer.writes
         marks = place.marks
         late = place.newest > record.at
         if late:
-            first, last = place.version + 1, place.version + len(record.bodies)
+            first, last = place.version + 1, place.version + len(answer.bodies)
             marks = [*marks, {"first": first, "last": last, "written": written}][-MARKS_KEPT:]
             writes = (*writes, Put(LATE, encode({"turns": marks}, "the marks")))
         undropped = written if record.undropped is None else min(written, record.undropped)
-        checks: tuple[Check, ...] = (NotDroppedSince(undropped), LogAt(place.version, place.stamp))
-        if record.asked is not None and record.key is not None:
-            writes = (*writes, *taken_in(place.asked, record.key, record.asked))
-            checks = (*checks, unchanged(place.asked))
+        as_seen = (NotDroppedSince(undropped), LogAt(place.version, place.stamp))
+        checks: tuple[Check, ...] = (*as_seen, *answer.checks)
         commit = Commit(record.entity, record.op, writes, checks, record.owner, record.retain)
         try:
             outcome = ask((commit,))[0]
