@@ -224,7 +224,7 @@ CEILING = {
     "repeats": 2_160,
     "server": 6_180,
     "shapes": 2_597,
-    "state": 16_036,
+    "state": 16_039,
     "testing": 5_737,
     "transfer": 4_201,
     "volumes": 298,

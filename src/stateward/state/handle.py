@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
+from math import inf, nextafter
 from typing import Any
 
 from msgspec import Struct
@@ -36,6 +37,7 @@ from stateward.ops import (
     KeyReused,
     Log,
     LogAt,
+    NotDroppedSince,
     Outcome,
     Replace,
     SetHead,
@@ -172,8 +174,8 @@ class Handle(Struct, frozen=True):
         note, seen_in = NOTHING if saw is None else note_of(saw, self.entity, self.owner)
         life = life or seen_in
         added = Append(encode_messages(messages, scope.limits), key, takes_first, note)
-        if life is not None:
-            checks = (life.check, *checks)
+        if life is not None:  # `life.check`, without a call
+            checks = (NotDroppedSince(nextafter(life.dropped, inf)), *checks)
         commit = Commit(
             self.entity, scope.world.new_op(), (added, *writes), checks, self.owner, self.retain
         )

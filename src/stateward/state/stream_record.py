@@ -99,8 +99,9 @@ def is_settling(op: Commit) -> bool:
     """Return whether a commit only ends a stream whose writer is gone, as any reader may."""
     if op.entity.kind != STREAM or op.checks != (Unheld(), WHILE_STREAMING):
         return False
-    ends = ((Append((ended(each),)), SetHead(status=each)) for each in (DONE, INTERRUPTED))  # type: ignore[arg-type]
-    return op.writes in ends
+    statuses: tuple[Ended, ...] = ("done", "interrupted")
+    ends = [(Append((ended(each),)), SetHead(status=each)) for each in statuses]
+    return any(op.writes == writes for writes in ends)
 
 
 class LiveCursor(Struct, frozen=True):
