@@ -129,7 +129,12 @@ class ServedSimulation(Simulation):
             self.network.died(process)
 
     async def _connect(
-        self, factory: Callable[[], Any], host: str, port: int, ssl: object = None
+        self,
+        factory: Callable[[], Any],
+        host: str,
+        port: int,
+        ssl: object = None,
+        server_hostname: str | None = None,
     ) -> tuple[asyncio.Transport, Any]:
         await asyncio.sleep(self.network.latency())
         client = next(each for each in self.processes if each.name == f"p{port}")
