@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -32,7 +33,8 @@ def test_a_quota_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
 
 
 def look(api: Api) -> None:
-    """Do what a service that has a lifespan does at an interval."""
+    """Do what a service that has a lifespan does at an interval, which passes first."""
+    time.sleep(SMALL.every_seconds)
     api.served.call(api.served.app._quotas.look())
 
 

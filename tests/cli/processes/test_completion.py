@@ -23,6 +23,7 @@ from system_packages import find, is_required
 
 PATH = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 SCRIPTS = {"bash": "stateward.bash", "fish": "stateward.fish", "zsh": "_stateward"}
+THREAD_VERBS = ["delete", "export", "list", "lives", "pin", "show", "stop", "unpin"]
 HEAVIEST = 640  # modules that a candidate may cost: the audit's options name all its questions
 
 # The words after `stateward`, the last of which is being typed, and what it may become.
@@ -30,7 +31,7 @@ ASKED = [
     (["ins"], ["inspect"]),
     (["--v"], ["--version"]),
     (["nothing", ""], []),
-    (["thread", ""], ["delete", "export", "list", "pin", "show", "unpin"]),
+    (["thread", ""], THREAD_VERBS),
     (["lock", "br"], ["break"]),
     (["thread", "delete", "--d"], ["--dry-run"]),
     (["thread", "show", "s-1", "--as", "open"], ["openai", "openai-responses"]),
@@ -59,7 +60,7 @@ ASKED = [
 # What is typed, and what the shell offers: each way in which a shell takes part.
 TYPED = [
     ("ins", ["inspect"]),
-    ("thread ", ["delete", "export", "list", "pin", "show", "unpin"]),
+    ("thread ", THREAD_VERBS),
     ("inspect sqlite:///agents.db --namespace x re", ["replicas", "repeats"]),
     ("audit langgraph:p", ["langgraph:postgres"]),
     ("audit --profile=f", ["--profile=full"]),

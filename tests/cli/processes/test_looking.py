@@ -37,6 +37,8 @@ LOOKS = {
     "thread export": ["thread", "export", "URL", "t-1", "FILE"],
     "thread pin --dry-run": ["thread", "pin", "URL", "t-1", "--dry-run"],
     "thread unpin --dry-run": ["thread", "unpin", "URL", "t-1", "--dry-run"],
+    "thread lives": ["thread", "lives", "URL", "t-1"],
+    "thread stop --dry-run": ["thread", "stop", "URL", "t-1", "--request", "r-1", "--dry-run"],
     "thread delete --dry-run": ["thread", "delete", "URL", "t-1", "--dry-run"],
     "user show": ["user", "show", "URL", "u-1"],
     "key list": ["key", "list", "URL"],
@@ -197,6 +199,9 @@ def fill(store: sync.Store) -> None:
         store.once("failed", fail)
     store.once("later", fail, at=time.time() + 3600)
     store.thread("t-1").effect("call-1", lambda: "done")
+    with store.thread("t-1", "u-1").turn(key="r-1", live=True) as turn:
+        turn.write("hello, Noor")
+        turn.store({"role": "user", "content": "hi"}, {"role": "assistant", "content": turn.text})
     held = Report(1, "", "kept", "pass", "It keeps all.", "", 1, "", "", 1.0, False, answers=())
     store.schedule("nightly").declare("0 3 * * *", task="f")
     store.audits.keep(AuditInfo("kept"), to_json(held))
