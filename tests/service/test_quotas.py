@@ -108,6 +108,6 @@ def test_a_namespace_is_measured_the_sooner_the_fuller_it_is() -> None:
     assert quotas._is_due(Usage(), 100)
     waits = {0: 3600.0, 50: 1800.0, 100: 60.0, 1000: 60.0}
     for size, wait in waits.items():
-        for time, due in ((wait - 1.0, False), (wait, True)):
-            world.time = time
+        for now, due in ((wait - 1.0, False), (wait, True)):
+            world.time = now
             assert quotas._is_due(Usage(size, 0.0), 100) is due
